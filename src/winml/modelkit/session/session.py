@@ -1,0 +1,283 @@
+"""A session on one EP device, with proof of where its nodes run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from winml.modelkit.errors import EvidenceShortfall, InputError, RunFailed, WinMLError
+from winml.modelkit.session import placement
+from winml.modelkit.session.ep_device import EP_DEVICE_SPECS
+
+if TYPE_CHECKING:
+    from winml.modelkit.session.ep_registry import WinMLDevice
+
+CPU_EP = placement.CPU_EP
+STRICT_ENTRY = ("session.disable_cpu_ep_fallback", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How to make a session.
+
+    Attributes:
+        ep_name: canonical name of the EP that is to run the model.
+        ep_options: provider options, every value a string.
+        threads: intra-op threads of ONNX Runtime's CPU EP; None leaves ONNX Runtime's default.
+        strict: fail where any node would stay on the CPU EP.
+        dims: symbolic dimensions to fix in the session, by name.
+        custom_ops: libraries with custom operators.
+        profile_prefix: write an ONNX Runtime profile with this file name prefix.
+    """
+
+    ep_name: str = CPU_EP
+    ep_options: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    strict: bool = False
+    dims: Mapping[str, int] = field(default_factory=dict)
+    custom_ops: Sequence[str] = ()
+    profile_prefix: str | None = None
+
+
+class WinMLSession:
+    """One ONNX Runtime session on one device.
+
+    The session runs on that device only: Python's retry on CPU after a run error is off, and ``placement()`` tells
+    which nodes ONNX Runtime left to the CPU EP.
+
+    Args:
+        model: path of the ONNX file.
+        device: the EP device; None for the CPU EP.
+        settings: how to make it.
+
+    Raises:
+        ModelError: the file is at fault, and it can be said how.
+        EvidenceShortfall: ``strict``, and nodes would stay on the CPU EP; they are named.
+        RunFailed: ONNX Runtime or the EP refused for another reason.
+    """
+
+    def __init__(
+        self, model: str | Path, device: WinMLDevice | None = None, settings: SessionSettings | None = None
+    ) -> None:
+        import onnxruntime as ort
+
+        self.path = str(model)
+        self.device = device
+        self.settings = settings or SessionSettings()
+        try:
+            self._session = ort.InferenceSession(self.path, self._options(ort, strict=self.settings.strict))
+        except Exception as error:  # onnxruntime raises a dozen unrelated types
+            raise self._explain(error) from error
+        self._session.disable_fallback()
+
+    @property
+    def ort_session(self) -> Any:
+        """The ``onnxruntime.InferenceSession``."""
+        return self._session
+
+    def _options(self, ort: Any, *, strict: bool) -> Any:
+        settings = self.settings
+        options = ort.SessionOptions()
+        options.add_session_config_entry(*placement.RECORD_ASSIGNMENT)
+        if strict and self.device is not None and settings.ep_name != CPU_EP:
+            options.add_session_config_entry(*STRICT_ENTRY)
+        if settings.threads is not None:
+            options.intra_op_num_threads = settings.threads
+        for name, size in settings.dims.items():
+            options.add_free_dimension_override_by_name(name, size)
+        for library in settings.custom_ops:
+            try:
+                options.register_custom_ops_library(library)
+            except Exception as error:
+                raise RunFailed(
+                    f"the custom operator library {library} does not load: {first_line(error)}",
+                    code="custom_ops_failed",
+                    hint="--custom-ops takes a library that exports RegisterCustomOps and is built for this machine",
+                ) from error
+        if settings.profile_prefix is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = settings.profile_prefix
+        if self.device is not None:
+            options.add_provider_for_devices([self.device.ort_device], dict(settings.ep_options))
+        elif settings.ep_name != CPU_EP:
+            # Bundled EPs that are not listed as devices (CUDA in onnxruntime-gpu) are added by name.
+            options.add_provider(settings.ep_name, dict(settings.ep_options))
+        return options
+
+    def placement(self) -> dict[str, Any]:
+        """Which nodes run where; see ``placement.summarise``. Leftover nodes without a name get that of an output."""
+        groups = placement.read_assignment(self._session)
+        summary = placement.summarise(groups, self.settings.ep_name, aliases=_alias)
+        if any(not node["name"] for node in summary["leftovers"]):
+            named = self._named_assignment()
+            if named is not None:
+                summary = placement.summarise(named, self.settings.ep_name, aliases=_alias)
+        return summary
+
+    def _named_assignment(self) -> list[dict[str, Any]] | None:
+        """The assignment of the same graph with every unnamed node named after its first output.
+
+        ONNX Runtime's assignment carries node names only; this costs one more session, made only where a node that
+        must be reported has none. None where that session can't be made.
+        """
+        import onnx
+        import onnxruntime as ort
+
+        model = onnx.load(self.path, load_external_data=False)
+        _name_nodes(model.graph)
+        options = self._options(ort, strict=False)
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(Path(self.path).resolve().parent)
+        )
+        try:
+            session = ort.InferenceSession(model.SerializeToString(), options)
+        except Exception:  # noqa: BLE001 - the names are a courtesy; the placement stands without them
+            return None
+        return placement.read_assignment(session)
+
+    def _explain(self, error: Exception) -> WinMLError:
+        """The true cause of a session that was not made."""
+        if isinstance(error, WinMLError):
+            return error
+        text = str(error)
+        if self.settings.strict and "fallback" in text and "disabled" in text.casefold():
+            return self._strict_failure(text)
+        from winml.modelkit.onnx.load_failure import explain_load_failure
+
+        known = explain_load_failure(self.path, text)
+        if known is not None:
+            known.details.setdefault("original", text)
+            return known
+        return RunFailed(
+            f"{self.path}: {_alias(self.settings.ep_name)} made no session: {first_line(error)}",
+            code="session_failed",
+            hint="the EP or ONNX Runtime refused this model; winml perf --ep cpu tells whether the CPU EP takes it",
+            details={"original": text},
+        )
+
+    def _strict_failure(self, text: str) -> WinMLError:
+        """Strict mode fails without naming nodes, so ask the same question without it."""
+        import onnxruntime as ort
+
+        details: dict[str, Any] = {"original": text, "strict": True}
+        names = ""
+        try:
+            self._session = ort.InferenceSession(self.path, self._options(ort, strict=False))
+            summary = self.placement()
+        except Exception:  # noqa: BLE001 - then the failure is told without names
+            summary = None
+        if summary is not None:
+            details["placement"] = summary
+            left = summary["leftovers"]
+            shown = ", ".join(f"{node['op_type']} ({node['name'] or 'unnamed'})" for node in left[:8])
+            more = f" and {len(left) - 8} more" if len(left) > 8 else ""
+            names = f": {len(left)} of {summary['nodes_total']} nodes stay on CPU: {shown}{more}"
+        return EvidenceShortfall(
+            f"{_alias(self.settings.ep_name)} does not take every node{names}",
+            code="strict_placement",
+            hint="without --strict the model runs with these nodes on the CPU",
+            details=details,
+        )
+
+    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
+        """Run once.
+
+        Raises:
+            InputError: the data does not fit the model.
+            RunFailed: ONNX Runtime or the EP failed while running.
+        """
+        try:
+            return list(self._session.run(outputs, dict(feeds)))
+        except Exception as error:
+            raise explain_run(error, _alias(self.settings.ep_name)) from error
+
+    def end_profiling(self) -> Path | None:
+        """Write the profile and give its path, or None if none was written."""
+        path = Path(self._session.end_profiling())
+        return path if path.is_file() else None
+
+
+def explain_run(error: Exception, ep: str) -> WinMLError:
+    """A failure while running, as ours."""
+    if isinstance(error, WinMLError):
+        return error
+    text = str(error)
+    line = first_line(error)
+    if "INVALID_ARGUMENT" in text and ("indices element out of data bounds" in text):
+        return InputError(
+            f"the input data is out of the model's declared range: {line}",
+            code="input_out_of_range",
+            hint="an integer input indexes a table; give values below its size with --input-data",
+            details={"original": text},
+        )
+    return RunFailed(
+        f"the run on {ep} failed: {line}",
+        code="run_failed",
+        hint="the native log has the EP's own words; winml perf --ep cpu tells whether the CPU EP runs it",
+        details={"original": text},
+    )
+
+
+def _name_nodes(graph: Any) -> None:
+    for index, node in enumerate(graph.node):
+        if not node.name:
+            node.name = next((name for name in node.output if name), f"{node.op_type}_{index}")
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _name_nodes(attribute.g)
+            for nested in attribute.graphs:
+                _name_nodes(nested)
+
+
+def _alias(name: str) -> str:
+    spec = EP_DEVICE_SPECS.get(name)
+    return spec.alias if spec else name
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a native error text, without ONNX Runtime's prefix and source position."""
+    import re
+
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line)
+    return re.sub(r"^(Exception during initialization: )?\S*\.(cc|h):\d+ .*?(?=\S)", "", line) or line
+
+
+def merge_load_config(existing: str | None, device_key: str, values: Mapping[str, str]) -> str:
+    """OpenVINO's ``load_config`` with further properties for one device, as JSON text.
+
+    Args:
+        existing: what the user gave: JSON text, or the path of a JSON file, or None.
+        device_key: OpenVINO device name (``CPU``, ``GPU``, ``NPU``).
+        values: properties to add.
+
+    Raises:
+        InputError: what the user gave is neither, or sets one of these properties to something else.
+    """
+    config: dict[str, Any] = {}
+    if existing is not None:
+        text = existing
+        with contextlib.suppress(OSError):
+            if Path(existing).is_file():
+                text = Path(existing).read_text(encoding="utf-8")
+        try:
+            config = json.loads(text)
+        except ValueError as error:
+            raise InputError(
+                f"load_config is neither JSON nor the path of a JSON file: {error}", code="bad_load_config"
+            ) from error
+    section = dict(config.get(device_key, {}))
+    for key, value in values.items():
+        if key in section and str(section[key]) != value:
+            raise InputError(
+                f"load_config sets {key} to {section[key]!r}, and another option asks for {value!r}",
+                code="contradicting_options",
+                hint="give it in one place",
+            )
+        section[key] = value
+    config[device_key] = section
+    return json.dumps(config)
