@@ -5,9 +5,9 @@ A small residual network learns scikit-learn's 8x8 digits on one CPU thread in a
     pip install -e ".[dev]" -c constraints.txt
     python examples/train_digits.py
 
-It writes ``digits.onnx`` and ``digits_test.npz`` into the package's sample folder (``--output`` chooses another),
-and only after the exported model was proven: held-out accuracy at least 0.98, ONNX Runtime's predictions equal to
-torch's, no external data, no path of this machine inside.
+It writes ``digits.onnx`` and ``digits_test.npz`` into the package's sample folder (``--output`` chooses
+another), and only after the exported model was proven: held-out accuracy at least 0.98, ONNX Runtime's
+predictions equal to torch's, no external data, no path of this machine inside.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def export(net: DigitsNet) -> onnx.ModelProto:
     if program is None:
         raise SystemExit("torch.onnx.export returned nothing")
     model: onnx.ModelProto = program.model_proto
-    # The exporter notes stack traces with absolute paths at nodes and values; they say nothing about the model.
+    # The exporter notes stack traces, with absolute paths, at nodes and values; they are not about the model.
     graph = model.graph
     for proto in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
         del proto.metadata_props[:]

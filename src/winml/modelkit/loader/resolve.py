@@ -394,7 +394,7 @@ def _quoted(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    r"""``text`` safe for terminals and JSON: ``\n`` and ``\x1b`` for controls, ``\xff`` for undecodable bytes."""
+    r"""``text`` for terminals and JSON: controls as ``\n`` or ``\x1b``, undecodable bytes as ``\xff``."""
     shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}…{text[-_SHOWN // 2 :]}"
     return "".join(map(_printable_char, shown))
 

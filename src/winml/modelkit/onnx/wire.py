@@ -1,18 +1,20 @@
-"""The protobuf wire format, read lazily from bytes or from a file whose large fields are never loaded.
+"""The protobuf wire format, read from bytes or from a file whose large fields are never loaded.
 
-Source: https://protobuf.dev/programming-guides/encoding/. A message is a run of fields; a field is a tag (number and
-wire type) and a varint, 4 bytes, 8 bytes, or a length and that many bytes. Groups (wire types 3 and 4) are taken
-for damage: ONNX never had any.
+Source: https://protobuf.dev/programming-guides/encoding/. A message is a run of fields; a field is a tag (number
+and wire type) and a varint, 4 bytes, 8 bytes, or a length and that many bytes. Groups (wire types 3 and 4) are
+taken for damage: ONNX never had any.
 
-A reader of our own, because importing the ``onnx`` package costs more than the rest of a command's start, and because
-it copies every weight.
+A reader of our own, because importing the ``onnx`` package costs more than the rest of a command's start, and
+because it copies every weight.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "BYTES",
@@ -26,10 +28,12 @@ __all__ = [
     "fields",
     "floats",
     "integers",
-    "load",
+    "local",
+    "packed",
     "packed_doubles",
     "packed_floats",
     "packed_integers",
+    "part",
     "signed",
     "text",
 ]
@@ -37,7 +41,7 @@ __all__ = [
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 _PAGE = 1 << 15
-_LOAD_LIMIT = 1 << 12
+_LOCAL = 1 << 12
 _MASK64 = (1 << 64) - 1
 
 
@@ -102,11 +106,17 @@ class FileBytes:
 Buffer = bytes | FileBytes
 
 
-def load(buffer: Buffer, start: int, stop: int, limit: int = _LOAD_LIMIT) -> tuple[Buffer, int, int]:
-    """The message at ``start:stop`` as bytes of its own if it is at most ``limit`` bytes, else where it stands."""
-    if stop - start > limit:
-        return buffer, start, stop
-    if isinstance(buffer, bytes):
+def part(buffer: Buffer, start: int, stop: int) -> bytes:
+    """The bytes from ``start`` up to ``stop``, a copy."""
+    return buffer[start:stop] if isinstance(buffer, bytes) else buffer.part(start, stop)
+
+
+def local(buffer: Buffer, start: int, stop: int) -> tuple[Buffer, int, int]:
+    """The message at ``start:stop``: as bytes of its own where it is small and in a file, else where it stands.
+
+    Bytes are read several times faster than a file.
+    """
+    if isinstance(buffer, bytes) or stop - start > _LOCAL:
         return buffer, start, stop
     return buffer.part(start, stop), 0, stop - start
 
@@ -147,7 +157,12 @@ def _fields_of_bytes(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int
             yield number, wire, at, end
             at = end
         elif wire == VARINT:
-            value, at = _varint(data, at, stop)
+            if at >= stop:
+                raise CutOff(number, at + 1)
+            value = data[at]
+            at += 1
+            if value > 127:
+                value, at = _varint(data, at - 1, stop)
             yield number, wire, value, at
         elif wire in (FIXED32, FIXED64):
             end = at + (4 if wire == FIXED32 else 8)
@@ -203,9 +218,8 @@ def signed(value: int) -> int:
 
 
 def text(buffer: Buffer, start: int, stop: int) -> str:
-    """The bytes as text; bytes that are not UTF-8 become ``\\xNN``, so that different names stay different."""
-    raw = buffer[start:stop] if isinstance(buffer, bytes) else buffer.part(start, stop)
-    return raw.decode("utf-8", "backslashreplace")
+    """The bytes as text; what is not UTF-8 becomes ``\\xNN``, so that different names stay different."""
+    return part(buffer, start, stop).decode("utf-8", "backslashreplace")
 
 
 def packed_integers(raw: bytes) -> list[int]:
@@ -216,6 +230,18 @@ def packed_integers(raw: bytes) -> list[int]:
         value, at = _varint(raw, at, len(raw))
         found.append(signed(value))
     return found
+
+
+def packed(buffer: Buffer, wire: int, a: int, b: int) -> bytes:
+    """One occurrence of a repeated field of numbers, as the packed form has it."""
+    if wire != VARINT:
+        return part(buffer, a, b)
+    raw = bytearray()
+    while a > 127:
+        raw.append(a & 127 | 128)
+        a >>= 7
+    raw.append(a)
+    return bytes(raw)
 
 
 def packed_floats(raw: bytes) -> list[float]:
@@ -237,12 +263,12 @@ def integers(buffer: Buffer, wire: int, a: int, b: int) -> list[int]:
     if wire == VARINT:
         return [signed(a)]
     if wire == BYTES:
-        return packed_integers(buffer[a:b] if isinstance(buffer, bytes) else buffer.part(a, b))
+        return packed_integers(part(buffer, a, b))
     return []
 
 
 def floats(buffer: Buffer, wire: int, a: int, b: int) -> list[float]:
     """One occurrence of a repeated float field, packed or not."""
     if wire in (FIXED32, BYTES):
-        return packed_floats(buffer[a:b] if isinstance(buffer, bytes) else buffer.part(a, b))
+        return packed_floats(part(buffer, a, b))
     return []

@@ -1,1 +1,1 @@
-""""""
+"""Measure latency, and prove where it was spent: request in, document out."""

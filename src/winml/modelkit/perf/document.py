@@ -65,12 +65,16 @@ class Target(Document):
 
 
 class Precision(Document):
-    """In which precision kernels computed. ``effective`` is null where there is no evidence, with the reason."""
+    """In which precision kernels computed. ``effective`` is null where there is no evidence, with the reason.
+
+    ``honoured`` says whether a precision that was asked for was kept to, null where nothing was asked or is known.
+    """
 
     requested: str | None
     effective: str | None
     evidence: str
     shares: dict[str, float] | None = None
+    honoured: bool | None = None
 
 
 class FedInput(Document):

@@ -77,6 +77,7 @@ QNN = EPDeviceSpec(
     emulates=("npu",),
     compiles=True,
     trace_levels=("basic", "detail"),
+    translate="winml.modelkit.session.ep_translate:qnn",
     hardware="a Qualcomm Hexagon NPU or Adreno GPU",
     hardware_vendor_ids=(0x17CB, 0x4D4F4351),
 )
@@ -114,6 +115,7 @@ OPENVINO = EPDeviceSpec(
     meta_ep_names=("OpenVINOExecutionProvider.AUTO",),
     compiles=True,
     kernel_records=True,
+    translate="winml.modelkit.session.ep_translate:openvino",
     hardware="Intel hardware (CPU, GPU or NPU)",
     hardware_vendor_ids=(0x8086,),
 )
@@ -207,6 +209,7 @@ CPU = EPDeviceSpec(
     devices=("cpu",),
     install="part of onnxruntime",
     preference={"cpu": 0},
+    translate="winml.modelkit.session.ep_translate:cpu",
     hardware="any CPU",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from winml.modelkit.errors import WinMLError, WorkerDied, WorkerTimedOut
 from winml.modelkit.session.ep_device import EP_DEVICE_SPECS
@@ -14,7 +14,9 @@ from winml.modelkit.session.ep_sources import EPEntry
 from winml.modelkit.session.one_node import ONE_NODE_MODEL
 from winml.modelkit.session.placement import RECORD_ASSIGNMENT, read_assignment
 from winml.modelkit.worker import Job, run_job
-from winml.modelkit.worker.child import JobContext
+
+if TYPE_CHECKING:
+    from winml.modelkit.worker.child import JobContext
 
 DEFAULT_TIMEOUT_S = 15.0
 
@@ -111,7 +113,7 @@ def _judge(entry: EPEntry, answer: dict[str, Any], seconds: float) -> EPProbe:
         status = EMULATOR
     elif not devices:
         status = NO_DEVICE
-        reason = _why_no_device(entry, answer)
+        reason = _why(entry, answer["incompatibility"], answer["hardware"])
         failure = WinMLEPRegistrationFailed(reason, dll_path=entry.path, ep=entry.ep_name, cause="no_device")
     else:
         status = NO_SESSION
@@ -129,17 +131,17 @@ def _judge(entry: EPEntry, answer: dict[str, Any], seconds: float) -> EPProbe:
     )
 
 
-def _why_no_device(entry: EPEntry, answer: dict[str, Any]) -> str:
+def _why(entry: EPEntry, incompatibility: list[dict[str, Any]], seen: list[dict[str, Any]]) -> str:
     """The EP's own word where it has one, else what hardware it serves against what is here."""
-    words = [item["notes"] for item in answer["incompatibility"] if item.get("notes")]
+    words = [item["notes"] for item in incompatibility if item.get("notes")]
     spec = EP_DEVICE_SPECS.get(entry.ep_name)
     reason = "registered, no device"
     if words:
         return f"{reason}: {'; '.join(dict.fromkeys(words))}"
     if spec is None or not spec.hardware:
         return f"{reason}: the plugin offers none for the hardware of this machine"
-    here = "; ".join(f"{item['device'].upper()} by {item['vendor'] or 'an unknown vendor'}" for item in answer["hardware"])
-    ids = {item["vendor_id"] for item in answer["hardware"]}
+    here = "; ".join(f"{item['device'].upper()} by {item['vendor'] or 'an unknown vendor'}" for item in seen)
+    ids = {item["vendor_id"] for item in seen}
     if spec.hardware_vendor_ids and not ids & set(spec.hardware_vendor_ids):
         return f"{reason}: the plugin serves {spec.hardware}; this machine has {here}"
     return f"{reason}: the plugin needs {spec.hardware} and offers none here; this machine has {here}"
@@ -172,6 +174,11 @@ def probe(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
         "incompatibility": incompatibility,
         "hardware": hardware(),
     }
+
+
+def why_no_device(entry: EPEntry) -> str:
+    """Why a registered EP offers no device here, in the words ``sys`` uses too. Runs where it is registered."""
+    return _why(entry, _incompatibility(entry), hardware())
 
 
 def _try_device(entry: EPEntry, device: Any) -> DeviceProbe:

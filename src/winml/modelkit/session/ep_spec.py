@@ -34,6 +34,7 @@ class EPDeviceSpec:
         compiles: whether it can write EPContext models.
         trace_levels: operator trace levels it has.
         kernel_records: whether its profiling events say in which precision kernels computed.
+        translate: ``module:function`` that turns threads and precision into provider options (``ep_translate``).
         hardware: the hardware it needs, in words, for a row that registered without a device.
         hardware_vendor_ids: PCI vendor ids it serves, empty if any.
     """
@@ -58,6 +59,7 @@ class EPDeviceSpec:
     compiles: bool = False
     trace_levels: tuple[str, ...] = ("basic",)
     kernel_records: bool = False
+    translate: str | None = None
     hardware: str = ""
     hardware_vendor_ids: tuple[int, ...] = ()
 

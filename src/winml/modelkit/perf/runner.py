@@ -1,0 +1,318 @@
+"""The parent's side of ``perf``: one request in, one document out, whatever happened in between.
+
+The worker is started first, so that it loads ONNX Runtime while the model's graph is read and the target is chosen
+here. This process never imports onnxruntime, onnx or numpy.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from winml.modelkit import environment
+from winml.modelkit.documents import ErrorInfo, Machine, Notice
+from winml.modelkit.errors import (
+    DeviceNotFound,
+    EvidenceShortfall,
+    Interrupted,
+    ModelError,
+    TargetUnavailable,
+    WinMLError,
+    WorkerDied,
+)
+from winml.modelkit.loader import resolve_model
+from winml.modelkit.perf import statistics
+from winml.modelkit.perf.document import (
+    ModelFile,
+    PerfDocument,
+    PerfEffective,
+    PerfRequested,
+    PerfResult,
+    Placement,
+    Precision,
+)
+from winml.modelkit.session.ep_device import (
+    EP_DEVICE_SPECS,
+    EPDeviceTarget,
+    check_ep_options,
+    find_spec,
+    resolve_target,
+    spec_problems,
+)
+from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
+from winml.modelkit.session.ep_inventory import Choice, choose, name_what_is_there
+from winml.modelkit.worker import Job, Worker
+from winml.modelkit.worker.runner import PHASE_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from winml.modelkit.onnx.model import Model
+    from winml.modelkit.perf.request import PerfRequest
+    from winml.modelkit.perf.shapes import ShapeSet
+
+CPU_EP = "CPUExecutionProvider"
+
+
+class Observer(Protocol):
+    """Who is told how far the work is."""
+
+    def phase(self, name: str, expect_s: float = 0.0) -> None:
+        """A phase begins, expected to take so many seconds (0: not known)."""
+
+
+def run_perf(request: PerfRequest, *, command: Sequence[str] = (), observer: Observer | None = None) -> PerfDocument:
+    """Measure one model on one target.
+
+    Never raises for what a user or a vendor library can cause: the document then carries ``error``, with whatever was
+    found out before.
+    """
+    run = _Run(request, list(command), observer)
+    try:
+        run.go()
+    except KeyboardInterrupt:
+        run.fail(Interrupted("interrupted by the user"))
+    except WinMLError as error:
+        run.fail(error)
+    return run.document
+
+
+class _Run:
+    """The state of one request while it is worked on."""
+
+    def __init__(self, request: PerfRequest, command: list[str], observer: Observer | None) -> None:
+        self.request = request
+        self.observer = observer
+        self.measured: dict[str, Any] | None = None
+        self.shape_sets: list[ShapeSet] = []
+        self.document = PerfDocument(
+            command=command,
+            started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            requested=_requested(request),
+            environment=msgspec.convert(environment.machine_facts(), Machine),
+        )
+
+    # --- the order of things ---------------------------------------------------------------------------------------
+
+    def go(self) -> None:
+        source = resolve_model(self.request.model)
+        for text in source.warnings:
+            self.warn("model_name", text)
+        with self._start_worker() as worker:
+            target = resolve_target(self.request.ep, self.request.device, emulate=self.request.emulate)
+            for problem in spec_problems():
+                self.warn("ep_spec", problem)
+            model = self._read(source.path, source.name)
+            target = self._follow_compiled(model, target)
+            self._resolve_shapes(model)
+            choice = self._choose(target, fresh=False)
+            answer = self._attempt(worker, source.path, model, target, choice)
+        if answer is None:
+            # An earlier look at this machine led the automatic choice astray: look again, once.
+            choice = self._choose(target, fresh=True)
+            with self._start_worker() as worker:
+                answer = self._run_job(worker, self._job(source.path, model, target, choice), target)
+        self._finish(answer, source.path, model, choice)
+
+    def _start_worker(self) -> Worker:
+        return Worker(preload=("onnxruntime",), name="perf")
+
+    def _attempt(
+        self, worker: Worker, path: Path, model: Model, target: EPDeviceTarget, choice: Choice
+    ) -> dict[str, Any] | None:
+        """The job's answer; None where a remembered choice proved stale and another may be made."""
+        try:
+            return self._run_job(worker, self._job(path, model, target, choice), target)
+        except TargetUnavailable:
+            if choice.cached and target.ep is None:
+                return None
+            raise
+
+    def _read(self, path: Path, name: str) -> Model:
+        from winml.modelkit.onnx.files import read_model
+
+        self.phase("read the model")
+        self.document.effective = PerfEffective(
+            model=ModelFile(path=str(path), name=name, bytes=path.stat().st_size), strict=self.request.strict
+        )
+        model = read_model(path)
+        file = self.document.effective.model
+        file.ir_version = model.ir_version
+        file.opsets = {domain or "ai.onnx": version for domain, version in model.opset_imports}
+        file.producer = " ".join(filter(None, (model.producer_name, model.producer_version))) or None
+        return model
+
+    def _follow_compiled(self, model: Model, target: EPDeviceTarget) -> EPDeviceTarget:
+        """A model compiled for one EP runs on that EP only."""
+        from winml.modelkit.onnx.facts import ep_context_sources
+
+        sources = [name for name in ep_context_sources(model) if name in EP_DEVICE_SPECS]
+        if not sources:
+            return target
+        if target.ep is None:
+            self.warn("compiled_model", f"the model was compiled by {find_spec(sources[0]).alias}, so it runs there")
+            return resolve_target(sources[0], target.device)
+        if target.ep not in sources:
+            made = find_spec(sources[0]).alias
+            raise ModelError(
+                f"the model was compiled by {made}; {find_spec(target.ep).alias} cannot run it",
+                code="compiled_for_other_ep",
+                hint=f"run it with --ep {made}, or give the model it was compiled from",
+                details={"compiled_by": sources, "ep": target.ep},
+            )
+        return target
+
+    def _resolve_shapes(self, model: Model) -> None:
+        from winml.modelkit.perf.shapes import resolve_shape_sets
+
+        if self.request.input_data is None:
+            self.shape_sets = resolve_shape_sets(
+                model,
+                dims=self.request.dims,
+                shapes=self.request.shapes,
+                batch_size=self.request.batch_size,
+            )
+
+    def _choose(self, target: EPDeviceTarget, *, fresh: bool) -> Choice:
+        try:
+            return choose(target, self.request.ep_path, fresh=fresh, progress=self.phase)
+        except TargetUnavailable as error:
+            if not isinstance(error, DeviceNotFound):
+                name_what_is_there(error, self.request.ep_path, self.phase)
+            raise
+
+    # --- the job ---------------------------------------------------------------------------------------------------
+
+    def _job(self, path: Path, model: Model, target: EPDeviceTarget, choice: Choice) -> Job:
+        request = self.request
+        spec = EP_DEVICE_SPECS.get(choice.entry.ep_name)
+        device = target.device or choice.device
+        if spec is not None:
+            for text in check_ep_options(spec, request.ep_options, device):
+                self.warn("ep_options", text)
+        effective = self._effective()
+        effective.rule = choice.rule + (", as seen at an earlier look" if choice.cached else "")
+        effective.passed_over = list(choice.passed_over)
+        effective.iterations = request.effective_iterations
+        effective.warmup = request.effective_warmup
+        effective.seed = request.seed or 0
+        effective.io_binding = bool(request.io_binding)
+        effective.input_data = request.input_data
+        session_threads, effective.threads, effective.threads_rule = _threads(request.threads)
+        fixed = self._fixed_dims()
+        effective.dims_fixed_in_session = bool(fixed)
+        return Job(
+            "winml.modelkit.perf.job:run",
+            {
+                "model": str(path),
+                "entry": asdict(choice.entry),
+                "device": device,
+                "emulate": target.emulate,
+                "ep_options": dict(request.ep_options),
+                "threads": request.threads,
+                "session_threads": session_threads,
+                "inference_precision": _asked_precision(request.inference_precision),
+                "declared_precisions": _declared_precisions(model),
+                "strict": request.strict,
+                "fixed_dims": fixed,
+                "custom_ops": [str(Path(library).resolve()) for library in request.custom_ops],
+                "memory": request.memory,
+                "iterations": effective.iterations,
+                "warmup": effective.warmup,
+                "duration_s": request.duration_s,
+                "io_binding": effective.io_binding,
+                "input_data": str(Path(request.input_data).absolute()) if request.input_data else None,
+                "seed": effective.seed,
+                "shape_sets": [{"shapes": s.shapes} for s in self.shape_sets] or [{"shapes": None}],
+            },
+        )
+
+    def _fixed_dims(self) -> dict[str, int]:
+        """Symbolic dimensions that are fixed in the session: those given by name with one value only."""
+        if len(self.shape_sets) != 1:
+            return {}
+        return self.shape_sets[0].given_dims
+
+    def _run_job(self, worker: Worker, job: Job, target: EPDeviceTarget) -> dict[str, Any]:
+        try:
+            return worker.run(
+                job,
+                timeout=self.request.timeout_s,
+                phase_timeout=max(PHASE_TIMEOUT_S, self.request.duration_s or 0.0),
+                on_event=self._event,
+            ).value
+        except WorkerDied as error:
+            if self.measured is None:
+                raise
+            # The timed runs were done; only the traced run after them is lost.
+            self.warn("traced_run_lost", f"the traced run for the kernels' precision was lost: {error.reason}")
+            return {**self.measured, "precision": None}
+        except (DeviceNotFound, WinMLEPRegistrationFailed) as error:
+            if target.ep is not None:
+                name_what_is_there(error, self.request.ep_path, self.phase)
+            raise
+
+    def _event(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "phase":
+            self.phase(event["name"], float(event["expect_s"]))
+        elif kind == "target":
+            self._note_target(event)
+        elif kind == "placement":
+            self.document.placement = msgspec.convert(event["placement"], Placement)
+        elif kind == "measured":
+            self.measured = event["value"]
+
+    def _note_target(self, event: dict[str, Any]) -> None:
+        from winml.modelkit.perf.document import Target
+
+        effective = self._effective()
+        target = dict(event["target"])
+        plugin_version = target.pop("plugin_version")
+        target["library"] = {**self._library, "plugin_version": plugin_version}
+        effective.target = msgspec.convert(target, Target)
+        effective.ep_options = event["ep_options"]
+        effective.threads_rule = event["threads_rule"]
+        if effective.target.emulated:
+            self.warn("emulated", "this ran in an emulator on the CPU; its timings say nothing about real hardware")
+
+    # --- the result ------------------------------------------------------------------------------------------------
+
+    def _finish(self, answer: dict[str, Any], path: Path, model: Model, choice: Choice) -> None:
+        self.phase("sum up")
+        effective = self._effective()
+        for warning in answer["warnings"]:
+            self.warn(warning["code"], warning["message"])
+        runs = answer["runs"]
+        first = runs[0]
+        batches = [self._batch(index, item) for index, item in enumerate(runs)]
+        effective.inputs = msgspec.convert(first["inputs"], type(effective.inputs) and dict[str, Any])
+        effective.batch_size = batches[0]
+        _ = (path, model, choice)
+
+    def _batch(self, index: int, item: dict[str, Any]) -> int | None:
+        return None
+
+    # --- helpers ---------------------------------------------------------------------------------------------------
+
+    def _effective(self) -> PerfEffective:
+        assert self.document.effective is not None
+        return self.document.effective
+
+    def phase(self, name: str, expect_s: float = 0.0) -> None:
+        if self.observer is not None:
+            self.observer.phase(name, expect_s)
+
+    def warn(self, code: str, message: str) -> None:
+        self.document.warnings.append(Notice(code=code, message=message))
+
+    def fail(self, error: WinMLError) -> None:
+        """Put a failure into the document, beside what is there already."""
+        self.document.error = msgspec.convert(
+            {k: v for k, v in error.to_dict().items() if k != "kind"}, ErrorInfo
+        )
+        self.document.status = "interrupted" if isinstance(error, Interrupted) else "failed"
