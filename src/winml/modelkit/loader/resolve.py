@@ -96,7 +96,8 @@ def resolve_model(text: str) -> ModelSource:
     warnings: tuple[str, ...] = ()
     if shadows:
         warnings = (
-            f"{_quoted(text)} is read as the local path {located}, not as the bundled sample of that name",
+            f"{_quoted(text)} is read as the local path {_printable(str(located))}, "
+            "not as the bundled sample of that name",
         )
     return ModelSource(text, "file", located, _printable(located.name), warnings)
 

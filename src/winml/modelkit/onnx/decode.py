@@ -381,7 +381,7 @@ def _shape(buffer: Buffer, start: int, stop: int) -> tuple[Dim, ...]:
         dim: Dim = None
         for inner, inner_kind, low, high in wire.fields(buffer, a, b):
             if inner == 1 and inner_kind == VARINT:
-                # ONNX Runtime takes a negative dimension for an unknown one, as the tools mean it that write it.
+                # To ONNX Runtime, and to the tools that write it, a negative dimension is an unknown one.
                 dim = wire.signed(low) if wire.signed(low) >= 0 else None
             elif inner == 2 and inner_kind == BYTES:
                 dim = wire.text(buffer, low, high) or None

@@ -1,8 +1,8 @@
 """What stands in an ONNX model, as light objects, without its weights.
 
 Nodes, types of values between nodes, and attributes are decoded when they are first asked for; damage inside
-them shows up then, as ``ModelError`` ``model_not_onnx``. Text that is not UTF-8 is given with ``\\xNN`` in place
-of the bad bytes. ``files.read_model`` makes these.
+them shows up then, as ``ModelError`` ``model_not_onnx``. Text that is not UTF-8 is given with ``\\xNN`` in
+place of the bad bytes. ``files.read_model`` makes these.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The protobuf wire format, read from bytes or from a file whose large fields are never loaded.
 
-Source: https://protobuf.dev/programming-guides/encoding/. A message is a run of fields; a field is a tag (number
-and wire type) and a varint, 4 bytes, 8 bytes, or a length and that many bytes. Groups (wire types 3 and 4) are
-taken for damage: ONNX never had any.
+Source: https://protobuf.dev/programming-guides/encoding/. A message is a run of fields; a field is a tag
+(number and wire type) and a varint, 4 bytes, 8 bytes, or a length and that many bytes. Groups (wire types 3
+and 4) are taken for damage: ONNX never had any.
 
 A reader of our own, because importing the ``onnx`` package costs more than the rest of a command's start, and
 because it copies every weight.
@@ -112,7 +112,7 @@ def part(buffer: Buffer, start: int, stop: int) -> bytes:
 
 
 def local(buffer: Buffer, start: int, stop: int) -> tuple[Buffer, int, int]:
-    """The message at ``start:stop``: as bytes of its own where it is small and in a file, else where it stands.
+    """The message at ``start:stop``: as bytes of its own if it is small and in a file, else where it stands.
 
     Bytes are read several times faster than a file.
     """

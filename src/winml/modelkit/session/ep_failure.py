@@ -28,7 +28,7 @@ CAUSES: Mapping[str, str] = {
     "wrong_format": "reinstall the package for this operating system",
     "wrong_machine": "install the package for this machine, or a Python for the library's machine",
     "truncated": "the download or copy was cut short: reinstall the package",
-    "missing_dependency": "install what brings it (a driver, a package), or put its folder on the library path",
+    "missing_dependency": "install what brings it (a driver, a package), or put it on the library path",
     "missing_symbol": "the library and one it depends on are of different versions: update both together",
     "not_an_ep_library": "name the EP's plugin library, not one it depends on",
     "ort_api_too_old": "update onnxruntime, or install a plugin built for the one that is here",
@@ -275,7 +275,10 @@ def _no_factory(text: str) -> _Verdict | None:
 
 
 _WINDOWS_SAID = re.compile(
-    r'Error loading ".*\(Error (\d+)|LoadLibrary failed with error (\d+)|in library, error code:? (\d+)|\[WinError (\d+)\]'
+    r'Error loading ".*\(Error (\d+)'
+    r"|LoadLibrary failed with error (\d+)"
+    r"|in library, error code:? (\d+)"
+    r"|\[WinError (\d+)\]"
 )
 
 

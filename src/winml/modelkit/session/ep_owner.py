@@ -42,7 +42,7 @@ def normalise(name: str) -> str:
 def installed(folders: Iterable[str | os.PathLike[str]]) -> Iterator[DistInfo]:
     """The distributions in these folders, told by the names of their ``.dist-info`` folders.
 
-    The binary distribution format fixes that name as ``{name}-{version}.dist-info``: no file has to be opened.
+    The binary distribution format fixes it as ``{name}-{version}.dist-info``, so no file has to be opened.
     """
     for folder in folders:
         try:
