@@ -161,13 +161,17 @@ def _say(error: WinMLError, args: list[str]) -> int:
     from winml.modelkit.console import streams
 
     streams.prepare()
-    text = _interrupt_line() if error.code == "interrupted" else f"error: {error.reason}\n"
+    text = _interrupt_line() if error.code == "interrupted" else f"{_headline(error)}\n"
     if error.hint:
         text += f"hint: {error.hint}\n"
     streams.write_err(text)
     if wants_json(args):
         _write_error_document({key: value for key, value in error.to_dict().items() if key != "kind"}, args)
     return error.exit_code
+
+
+def _headline(error: WinMLError) -> str:
+    return error.reason if error.code == "internal" else f"error: {error.reason}"
 
 
 def _interrupt_line() -> str:

@@ -14,14 +14,14 @@ class Document(msgspec.Struct, kw_only=True):
     """Base of all parts: keyword-only fields."""
 
 
-class Notice(Document):
+class Notice(Document, kw_only=True):
     """A warning: a stable code and one sentence."""
 
     code: str
     message: str
 
 
-class ErrorInfo(Document):
+class ErrorInfo(Document, kw_only=True):
     """A failure: stable code, reason, next step, and details that depend on the code."""
 
     code: str
@@ -31,7 +31,7 @@ class ErrorInfo(Document):
     details: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Library(Document):
+class Library(Document, kw_only=True):
     """An EP library and its versions, which may differ from each other.
 
     ``path`` is null for an EP bundled in onnxruntime; ``source`` is one of directory, pypi, nuget, winml-catalog,
@@ -47,7 +47,7 @@ class Library(Document):
     bytes: int | None = None
 
 
-class Machine(Document):
+class Machine(Document, kw_only=True):
     """The machine and the Python it ran on."""
 
     winml: str

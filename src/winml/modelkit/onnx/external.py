@@ -1,7 +1,7 @@
 """Files beside a model that belong to it: external data of tensors, and contexts of compiled parts.
 
-A path in a model is the word of whoever made the file. It is followed only if it stays inside the model's folder;
-nothing here opens a file.
+A path in a model is the word of whoever made the file. It is followed only if it stays inside the model's
+folder; nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
+from winml.modelkit.onnx.dtypes import nbytes_of
 from winml.modelkit.onnx.facts import ep_contexts, tensors
 from winml.modelkit.onnx.files import shown
 
@@ -79,7 +80,7 @@ def external_files(model: Model, folder: Path | None = None) -> ExternalFiles:
 
     Args:
         model: the model.
-        folder: where its paths start; the folder of ``model.file`` if omitted.
+        folder: where its paths start; the folder of ``model.path`` if omitted.
     """
     found = _Search(model, folder)
     for name, tensor in tensors(model):
@@ -95,7 +96,7 @@ def context_files(model: Model, folder: Path | None = None) -> ExternalFiles:
 
     Args:
         model: the model.
-        folder: where its paths start; the folder of ``model.file`` if omitted.
+        folder: where its paths start; the folder of ``model.path`` if omitted.
     """
     found = _Search(model, folder)
     for context in ep_contexts(model):
@@ -109,12 +110,11 @@ def context_files(model: Model, folder: Path | None = None) -> ExternalFiles:
 
 class _Search:
     def __init__(self, model: Model, folder: Path | None) -> None:
-        file = Path(model.file)
-        self.folder = folder if folder is not None else file.parent
-        # A model reached through a link (as in a download cache) may keep its data beside its real file.
+        self.folder = folder if folder is not None else model.path.parent
         self.roots = {os.path.realpath(self.folder)}
-        if folder is None or folder == file.parent:
-            self.roots.add(os.path.dirname(os.path.realpath(file)))  # noqa: PTH120
+        # A model reached through a link (as in a download cache) keeps its data beside its real file.
+        if self.folder == model.path.parent:
+            self.roots.add(str(Path(os.path.realpath(model.path)).parent))
         self.problems: list[ExternalProblem] = []
         self._checked: dict[str, tuple[Path, int] | tuple[str, str]] = {}
         self._users: dict[str, list[str]] = {}
@@ -127,12 +127,13 @@ class _Search:
             self._problem("external_malformed", name, location, f"it says {', '.join(data.malformed)}")
             return
         offset = data.offset or 0
-        length = tensor.nbytes if data.length is None else data.length
+        computed = nbytes_of(tensor.dtype, tensor.elements)
+        length = computed or 0 if data.length is None else data.length
         if offset < 0 or length < 0:
             self._problem("external_malformed", name, location, f"it says offset {offset}, length {length}")
             return
-        if tensor.elements and data.length is not None and data.length != tensor.nbytes:
-            why = f"it says {data.length} bytes, and its shape needs {tensor.nbytes}"
+        if computed and length != computed:
+            why = f"it says {length} bytes, and its shape and type need {computed}"
             self._problem("external_malformed", name, location, why)
             return
         self.add(name, location, offset + length, "the external data of tensor")
@@ -163,7 +164,7 @@ class _Search:
     def _problem(
         self, code: str, user: str, location: str, why: str, what: str = "the external data of tensor"
     ) -> None:
-        where = f" in {shown(location)!r}" if location else ""
+        where = f" in '{shown(location)}'" if location else ""
         self.problems.append(ExternalProblem(code, user, location, f"{what} {user!r}{where}: {why}"))
 
     def _check(self, location: str) -> tuple[Path, int] | tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a model is made of: real inputs, operators, custom operators, compiled parts, order and names of its nodes."""
+"""What a model is made of: real inputs, operators, compiled parts, order and names of its nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KNOWN_DOMAINS = frozenset(
         "org.pytorch.aten",
     }
 )
-"""Operator domains that ONNX defines or ONNX Runtime brings along; any other needs a library or local functions."""
+"""Operator domains that ONNX or ONNX Runtime brings; any other needs a library or local functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class EPContext:
         partition: name of the compiled partition.
         embedded: whether the compiled bytes stand in the model (embed_mode 1).
         main: whether this node carries them (main_context 1); others share those of a main one.
-        cache_file: path of the file beside the model that holds them, as the node says it; None if embedded, or if
-            a node that is not main names none.
+        cache_file: path of the file beside the model that holds them, as the node says it; None if
+            embedded, or if a node that is not main names none.
         embedded_bytes: size of the embedded context; None if it is not embedded.
     """
 
@@ -93,7 +93,7 @@ def real_inputs(model: Model) -> list[ValueInfo]:
 def overridable_inputs(model: Model) -> list[ValueInfo]:
     """Inputs a run may feed in place of an initializer's value.
 
-    From IR version 4 on; before it, initializers had to be listed as inputs, and ONNX Runtime feeds none of them.
+    From IR version 4 on; before it initializers had to be listed as inputs, and ONNX Runtime takes none.
     """
     if (model.ir_version or 0) < 4:
         return []
@@ -140,7 +140,7 @@ def op_histogram(model: Model) -> dict[str, int]:
 
 
 def custom_ops(model: Model) -> list[CustomOp]:
-    """Operators that need a library: outside the known domains and not local functions, the most frequent first."""
+    """Operators that need a library: of no known domain and no local function; the most frequent first."""
     local = {(function.domain, function.name) for function in model.functions}
     counts = Counter(
         (node.domain, node.op_type)
@@ -234,7 +234,7 @@ def _captures(graph: Graph) -> set[str]:
 
 
 def tensors(model: Model) -> Iterator[tuple[str, Tensor]]:
-    """Every constant in the model with what to call it: initializers and the tensors in attributes, at any depth."""
+    """Every constant with what to call it: initializers and the tensors in attributes, at any depth."""
     for graph in walk_graphs(model):
         if isinstance(graph, Graph):
             for tensor in graph.initializers:

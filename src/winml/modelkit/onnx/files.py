@@ -79,6 +79,7 @@ def read_model(path: str | os.PathLike[str], *, complete: bool = True) -> Model:
             model = _parse(buffer, size, name)
     except OSError as error:
         raise _unreadable(path, error) from error
+    model.path = Path(path)
     if complete:
         require_complete(model)
     return model

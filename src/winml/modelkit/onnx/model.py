@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from winml.modelkit.errors import ModelError
@@ -386,7 +387,8 @@ class Model:
     """A model without its weights.
 
     Attributes:
-        file: the file it was read from, as it was named; empty if it was read from bytes.
+        path: the file it was read from; ``Path()`` if it was read from bytes.
+        file: that path for messages, printable.
         nbytes: size of that file in bytes.
         graph: the main graph (an empty one if the file has none: see ``has_graph``).
         has_graph: whether the file holds a graph.
@@ -413,11 +415,13 @@ class Model:
         "model_version",
         "nbytes",
         "opset_imports",
+        "path",
         "producer",
         "producer_version",
     )
 
     def __init__(self, file: str, nbytes: int, graph: Graph) -> None:
+        self.path = Path()
         self.file = file
         self.nbytes = nbytes
         self.graph = graph

@@ -11,7 +11,7 @@ from winml.modelkit.documents import Document, ErrorInfo, Library, Machine, Noti
 SCHEMA: Literal["winml.perf/1"] = "winml.perf/1"
 
 
-class PerfRequested(Document):
+class PerfRequested(Document, kw_only=True):
     """Every option as it was given; null where it was left out."""
 
     model: str
@@ -38,7 +38,7 @@ class PerfRequested(Document):
     timeout_s: float | None = None
 
 
-class ModelFile(Document):
+class ModelFile(Document, kw_only=True):
     """The file that was run. ``sha256`` covers the .onnx file; its external data files are hashed one by one."""
 
     path: str
@@ -51,7 +51,7 @@ class ModelFile(Document):
     producer: str | None = None
 
 
-class Target(Document):
+class Target(Document, kw_only=True):
     """The EP and device that ran. ``device`` is the class the run stands for; with ``emulated`` it ran elsewhere."""
 
     ep: str
@@ -64,7 +64,7 @@ class Target(Document):
     device_facts: dict[str, str | None] = msgspec.field(default_factory=dict)
 
 
-class Precision(Document):
+class Precision(Document, kw_only=True):
     """In which precision kernels computed. ``effective`` is null where there is no evidence, with the reason.
 
     ``honoured`` says whether a precision that was asked for was kept to, null where nothing was asked or is known.
@@ -77,7 +77,7 @@ class Precision(Document):
     honoured: bool | None = None
 
 
-class FedInput(Document):
+class FedInput(Document, kw_only=True):
     """One input as it was fed."""
 
     dtype: str
@@ -85,7 +85,7 @@ class FedInput(Document):
     origin: str
 
 
-class PerfEffective(Document):
+class PerfEffective(Document, kw_only=True):
     """What was really done."""
 
     model: ModelFile
@@ -108,7 +108,7 @@ class PerfEffective(Document):
     io_binding: bool = False
 
 
-class PlacedEP(Document):
+class PlacedEP(Document, kw_only=True):
     """Nodes on one EP; ``partitions`` is null for the CPU EP, which takes nodes one by one."""
 
     ep: str
@@ -118,7 +118,7 @@ class PlacedEP(Document):
     partitions: int | None
 
 
-class Placement(Document):
+class Placement(Document, kw_only=True):
     """ONNX Runtime's node assignment, summed up."""
 
     evidence: str
@@ -130,7 +130,7 @@ class Placement(Document):
     leftovers: list[dict[str, str]]
 
 
-class Latency(Document):
+class Latency(Document, kw_only=True):
     """Milliseconds per inference over ``n`` samples; percentiles interpolate linearly between samples.
 
     A percentile that ``n`` samples cannot carry is null and listed in ``unsupported`` with the number it needs.
@@ -148,7 +148,7 @@ class Latency(Document):
     unsupported: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Throughput(Document):
+class Throughput(Document, kw_only=True):
     """Inferences per second of summed latency, and samples per second where a batch dimension is known."""
 
     inferences_per_s: float
@@ -156,7 +156,7 @@ class Throughput(Document):
     batch_size: int | None
 
 
-class Phases(Document):
+class Phases(Document, kw_only=True):
     """Milliseconds spent in each phase, apart from one another."""
 
     import_runtime: float
@@ -167,14 +167,14 @@ class Phases(Document):
     measure: float
 
 
-class MemoryStage(Document):
+class MemoryStage(Document, kw_only=True):
     """Resident bytes of the worker process at one point."""
 
     stage: str
     rss_bytes: int | None
 
 
-class Memory(Document):
+class Memory(Document, kw_only=True):
     """Resident memory of the worker process by stage; the peak is that of the measured runs."""
 
     stages: list[MemoryStage]
@@ -182,7 +182,7 @@ class Memory(Document):
     peak_method: str
 
 
-class Noise(Document):
+class Noise(Document, kw_only=True):
     """Whether the samples can be trusted.
 
     ``iqr_over_median`` is the interquartile range over the median, ``drift`` the median of the last third over that
@@ -200,7 +200,7 @@ class Noise(Document):
     end: dict[str, Any]
 
 
-class ShapeRun(Document):
+class ShapeRun(Document, kw_only=True):
     """Steady state and first run at one set of shapes, within the same session."""
 
     inputs: dict[str, FedInput]
@@ -211,7 +211,7 @@ class ShapeRun(Document):
     throughput: Throughput
 
 
-class PerfResult(Document):
+class PerfResult(Document, kw_only=True):
     """The figures of the measured runs."""
 
     latency_ms: Latency
@@ -223,7 +223,7 @@ class PerfResult(Document):
     by_shape: list[ShapeRun] | None = None
 
 
-class PerfDocument(Document):
+class PerfDocument(Document, kw_only=True):
     """``winml perf --format json``."""
 
     schema: Literal["winml.perf/1"] = SCHEMA

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +19,6 @@ from winml.modelkit import environment
 from winml.modelkit.documents import ErrorInfo, Machine, Notice
 from winml.modelkit.errors import (
     DeviceNotFound,
-    EvidenceShortfall,
     Interrupted,
     ModelError,
     TargetUnavailable,
@@ -27,16 +26,19 @@ from winml.modelkit.errors import (
     WorkerDied,
 )
 from winml.modelkit.loader import resolve_model
-from winml.modelkit.perf import statistics
+from winml.modelkit.perf.assemble import build_result, shortfall, summarise
 from winml.modelkit.perf.document import (
+    FedInput,
+    Library,
     ModelFile,
     PerfDocument,
     PerfEffective,
     PerfRequested,
-    PerfResult,
     Placement,
     Precision,
+    Target,
 )
+from winml.modelkit.perf.shape_sets import ShapeSet, resolve_shape_sets, shape_set_of_fed
 from winml.modelkit.session.ep_device import (
     EP_DEVICE_SPECS,
     EPDeviceTarget,
@@ -53,7 +55,6 @@ from winml.modelkit.worker.runner import PHASE_TIMEOUT_S
 if TYPE_CHECKING:
     from winml.modelkit.onnx.model import Model
     from winml.modelkit.perf.request import PerfRequest
-    from winml.modelkit.perf.shapes import ShapeSet
 
 CPU_EP = "CPUExecutionProvider"
 
@@ -78,6 +79,7 @@ def run_perf(request: PerfRequest, *, command: Sequence[str] = (), observer: Obs
         run.fail(Interrupted("interrupted by the user"))
     except WinMLError as error:
         run.fail(error)
+    run.document.summary = summarise(run.document)
     return run.document
 
 
@@ -88,6 +90,8 @@ class _Run:
         self.request = request
         self.observer = observer
         self.measured: dict[str, Any] | None = None
+        self.entry: EPEntry | None = None
+        self._sampled_peak: int | None = None
         self.shape_sets: list[ShapeSet] = []
         self.document = PerfDocument(
             command=command,
@@ -116,7 +120,7 @@ class _Run:
             choice = self._choose(target, fresh=True)
             with self._start_worker() as worker:
                 answer = self._run_job(worker, self._job(source.path, model, target, choice), target)
-        self._finish(answer, source.path, model, choice)
+        self._finish(answer, source.path, model, target)
 
     def _start_worker(self) -> Worker:
         return Worker(preload=("onnxruntime",), name="perf")
@@ -167,8 +171,6 @@ class _Run:
         return target
 
     def _resolve_shapes(self, model: Model) -> None:
-        from winml.modelkit.perf.shapes import resolve_shape_sets
-
         if self.request.input_data is None:
             self.shape_sets = resolve_shape_sets(
                 model,
@@ -189,6 +191,7 @@ class _Run:
 
     def _job(self, path: Path, model: Model, target: EPDeviceTarget, choice: Choice) -> Job:
         request = self.request
+        self.entry = choice.entry
         spec = EP_DEVICE_SPECS.get(choice.entry.ep_name)
         device = target.device or choice.device
         if spec is not None:
@@ -216,7 +219,7 @@ class _Run:
                 "threads": request.threads,
                 "session_threads": session_threads,
                 "inference_precision": _asked_precision(request.inference_precision),
-                "declared_precisions": _declared_precisions(model),
+                "declared_precisions": float_types(model),
                 "strict": request.strict,
                 "fixed_dims": fixed,
                 "custom_ops": [str(Path(library).resolve()) for library in request.custom_ops],
@@ -268,13 +271,17 @@ class _Run:
             self.measured = event["value"]
 
     def _note_target(self, event: dict[str, Any]) -> None:
-        from winml.modelkit.perf.document import Target
-
         effective = self._effective()
         target = dict(event["target"])
         plugin_version = target.pop("plugin_version")
-        target["library"] = {**self._library, "plugin_version": plugin_version}
-        effective.target = msgspec.convert(target, Target)
+        library = Library(
+            path=self.entry.path,
+            source=self.entry.source,
+            distribution=self.entry.distribution,
+            package_version=self.entry.package_version,
+            plugin_version=plugin_version,
+        )
+        effective.target = msgspec.convert({**target, "library": library}, Target)
         effective.ep_options = event["ep_options"]
         effective.threads_rule = event["threads_rule"]
         if effective.target.emulated:
@@ -282,20 +289,47 @@ class _Run:
 
     # --- the result ------------------------------------------------------------------------------------------------
 
-    def _finish(self, answer: dict[str, Any], path: Path, model: Model, choice: Choice) -> None:
+    def _finish(self, answer: dict[str, Any], path: Path, model: Model, target: EPDeviceTarget) -> None:
         self.phase("sum up")
-        effective = self._effective()
+        document, effective = self.document, self._effective()
         for warning in answer["warnings"]:
             self.warn(warning["code"], warning["message"])
         runs = answer["runs"]
-        first = runs[0]
-        batches = [self._batch(index, item) for index, item in enumerate(runs)]
-        effective.inputs = msgspec.convert(first["inputs"], type(effective.inputs) and dict[str, Any])
+        batches: list[int | None] = []
+        for index, item in enumerate(runs):
+            fed = self.shape_sets[index] if self.shape_sets else shape_set_of_fed(model, item["inputs"])
+            item["dims"] = fed.dims
+            batches.append(fed.batch_size)
+        effective.inputs = msgspec.convert(runs[0]["inputs"], dict[str, FedInput])
+        effective.dims = runs[0]["dims"]
         effective.batch_size = batches[0]
-        _ = (path, model, choice)
+        if answer["precision"] is not None:
+            effective.precision = msgspec.convert(answer["precision"], Precision)
+        document.result = build_result(answer, batches, self._sampled_peak)
+        self._hash(path, model)
+        placement = document.placement
+        if placement is None:
+            return
+        if target.is_open and placement.target_nodes == 0 and placement.nodes_total:
+            name = placement.target_ep.removesuffix("ExecutionProvider")
+            self.warn("nothing_placed", f"{name} was chosen automatically and took no node; the model ran on the CPU EP")
+        short = shortfall(
+            placement,
+            effective.precision,
+            explicit=not target.is_open,
+            min_placement=self.request.min_placement,
+        )
+        if short is not None:
+            raise short
 
-    def _batch(self, index: int, item: dict[str, Any]) -> int | None:
-        return None
+    def _hash(self, path: Path, model: Model) -> None:
+        """After the measured runs, so that it does not disturb them."""
+        from winml.modelkit.onnx.hashing import hash_model
+
+        file = self._effective().model
+        hashes = hash_model(path, model)
+        file.sha256 = hashes.sha256
+        file.external_data = hashes.external_data
 
     # --- helpers ---------------------------------------------------------------------------------------------------
 
@@ -312,7 +346,29 @@ class _Run:
 
     def fail(self, error: WinMLError) -> None:
         """Put a failure into the document, beside what is there already."""
-        self.document.error = msgspec.convert(
-            {k: v for k, v in error.to_dict().items() if k != "kind"}, ErrorInfo
-        )
+        fields = {key: value for key, value in error.to_dict().items() if key != "kind"}
+        self.document.error = msgspec.convert(fields, ErrorInfo)
         self.document.status = "interrupted" if isinstance(error, Interrupted) else "failed"
+
+
+def _requested(request: PerfRequest) -> PerfRequested:
+    fields = {**asdict(request), "dims": request.dims, "shapes": request.shapes}
+    return msgspec.convert(msgspec.to_builtins(fields), PerfRequested)
+
+
+def _threads(asked: int | None) -> tuple[int | None, int | None, str]:
+    """Intra-op threads to set in the session (None: leave ONNX Runtime's default), how many that are, and the rule.
+
+    ONNX Runtime takes one thread per physical core of the machine and pins them; where fewer CPUs may be used
+    (affinity, container quota) that fails or oversubscribes, so the number is set.
+    """
+    if asked is not None:
+        return asked, asked, "as asked"
+    available = environment.available_cpus()
+    if available < (os.cpu_count() or 1):
+        return available, available, "CPUs available to this process"
+    return None, environment.physical_cores(), "ONNX Runtime's default: physical cores"
+
+
+def _asked_precision(text: str | None) -> str | None:
+    return None if text in (None, "auto") else text

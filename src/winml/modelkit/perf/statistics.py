@@ -101,7 +101,8 @@ def judge_noise(samples_ms: Sequence[float], start: dict[str, Any], end: dict[st
         if iqr > NOISY_IQR:
             verdict = "noisy"
             reasons.append(f"the middle half of the samples spreads over {iqr:.0%} of the median")
-        if drift is not None and abs(drift) > DRIFT:
+        # Scattered samples differ between thirds by chance; a trend shows beyond their scatter.
+        if drift is not None and abs(drift) > max(DRIFT, iqr):
             verdict = "drifting"
             reasons.append(f"the last third is {abs(drift):.0%} {'slower' if drift > 0 else 'faster'} than the first")
     # Over a short window the clock tick of the CPU counters (10 ms) says nothing.

@@ -267,9 +267,9 @@ def merge_load_config(existing: str | None, device_key: str, values: Mapping[str
         try:
             config = json.loads(text)
         except ValueError as error:
-            raise InputError(
-                f"load_config is neither JSON nor the path of a JSON file: {error}", code="bad_load_config"
-            ) from error
+            raise _bad_load_config(str(error)) from error
+        if not isinstance(config, dict) or not all(isinstance(part, dict) for part in config.values()):
+            raise _bad_load_config("it is not an object of objects")
     section = dict(config.get(device_key, {}))
     for key, value in values.items():
         if key in section and str(section[key]) != value:
@@ -281,3 +281,11 @@ def merge_load_config(existing: str | None, device_key: str, values: Mapping[str
         section[key] = value
     config[device_key] = section
     return json.dumps(config)
+
+
+def _bad_load_config(why: str) -> InputError:
+    return InputError(
+        f"load_config is neither JSON text nor the path of a JSON file with properties by device: {why}",
+        code="bad_load_config",
+        hint='for example load_config={"CPU": {"INFERENCE_NUM_THREADS": "2"}}',
+    )

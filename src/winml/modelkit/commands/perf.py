@@ -1,0 +1,124 @@
+"""``winml perf``: measure one model on one target, and prove where it ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from winml.modelkit.commands import options
+
+
+@click.command("perf")
+@options.model
+@options.ep
+@options.device
+@options.ep_path
+@options.ep_options
+@click.option("--emulate", is_flag=True, help="Accept an emulator of the device, such as QNN's HTP on x86-64.")
+@click.option("--strict", is_flag=True, help="Fail where any node would be left to the CPU EP, and name the nodes.")
+@click.option(
+    "--min-placement", type=float, metavar="PCT", help="Exit 4 if less than this percentage of nodes is on the target."
+)
+@click.option("--iterations", type=int, metavar="N", help="Measured runs.  [default: 100]")
+@click.option("--warmup", type=int, metavar="N", help="Runs after the first that are not counted.  [default: 10]")
+@click.option("--duration", type=float, metavar="SECONDS", help="Measure for this long instead of a number of runs.")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=N[,N...]",
+    help="Size of a symbolic dimension; several sizes are measured one after another in one session. Repeatable.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="INPUT=1,3,224,224",
+    help="Shape of an input; given again for the same input, it is measured in the same session too. Repeatable.",
+)
+@click.option("--batch-size", type=int, metavar="N", help="Size of the batch dimension; refused where it is fixed.")
+@click.option("--input-data", metavar="FILE.npz", help="One array per input, by its name, instead of generated data.")
+@click.option("--seed", type=int, metavar="N", help="Seed of the generated data.  [default: 0]")
+@click.option(
+    "--io-binding/--no-io-binding", default=None, help="Bind inputs and outputs once.  [default: --no-io-binding]"
+)
+@click.option("--threads", type=int, metavar="N", help="CPU threads.  [default: what the runtime or the EP takes]")
+@click.option("--memory/--no-memory", default=True, show_default=True, help="Record memory by stage.")
+@click.option(
+    "--inference-precision",
+    type=click.Choice(["auto", "fp32", "bf16", "fp16"]),
+    help="In which type kernels compute: honoured or refused. The report tells which they took.",
+)
+@click.option("--custom-ops", multiple=True, metavar="LIBRARY", help="Library with custom operators. Repeatable.")
+@options.timeout("Limit for the whole measurement.  [default: 300 s without progress]")
+@options.format_("text", "json")
+@options.output("Write the JSON report here too.")
+@options.overwrite
+@options.verbose
+@options.quiet
+@click.pass_context
+def perf(ctx: click.Context, **given: Any) -> None:
+    """Measure the latency of an ONNX model, and prove where it ran.
+
+    MODEL is an ONNX file, a folder with one, or the bundled sample "digits". The model runs in a process of its own.
+    Exit codes: 0 done; 1 the work failed; 2 usage; 3 the target is not available here; 4 it ran, and the evidence
+    falls short of what was demanded; 5 a vendor library crashed or timed out; 130 interrupted.
+    """
+    from winml.modelkit.console import report_file
+    from winml.modelkit.console.perf_text import render_perf
+    from winml.modelkit.console.progress import Progress
+    from winml.modelkit.perf.runner import run_perf
+
+    if given["output"] is not None:
+        report_file.check(given["output"], overwrite=given["overwrite"])
+    request = _request(given)
+    with Progress(quiet=given["quiet"]) as progress:
+        document = run_perf(request, command=["winml", *_arguments(ctx)], observer=progress)
+    name = document.effective.model.name if document.effective else given["model"]
+    saved = report_file.save(document, kind="perf", name=name, output=given["output"])
+    if given["format"] == "json":
+        from winml.modelkit.console.json_out import write_document
+
+        write_document(document)
+    else:
+        render_perf(document, verbose=given["verbose"], report=saved)
+    if document.error is not None:
+        ctx.exit(document.error.exit_code)
+
+
+def _arguments(ctx: click.Context) -> list[str]:
+    import sys
+
+    return ["perf", *sys.argv[2:]] if len(sys.argv) > 1 and sys.argv[1] == "perf" else [str(ctx.info_name)]
+
+
+def _request(given: dict[str, Any]) -> Any:
+    """The request as plain data; raises UsageError for what cannot be meant."""
+    from winml.modelkit.perf.request import PerfRequest
+    from winml.modelkit.perf.shape_sets import parse_dims, parse_shapes
+
+    return PerfRequest(
+        model=given["model"],
+        ep=given["ep"],
+        device=given["device"],
+        ep_path=given["ep_path"],
+        ep_options=given["ep_options"],
+        emulate=given["emulate"],
+        strict=given["strict"],
+        min_placement=given["min_placement"],
+        iterations=given["iterations"],
+        warmup=given["warmup"],
+        duration_s=given["duration"],
+        dims=parse_dims(given["dims"]),
+        shapes=parse_shapes(given["shapes"]),
+        batch_size=given["batch_size"],
+        input_data=given["input_data"],
+        seed=given["seed"],
+        io_binding=given["io_binding"],
+        threads=given["threads"],
+        memory=given["memory"],
+        inference_precision=given["inference_precision"],
+        custom_ops=given["custom_ops"],
+        timeout_s=given["timeout"],
+    )
