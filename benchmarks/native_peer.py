@@ -1,7 +1,7 @@
 """OpenVINO's EP through ``winml perf`` beside OpenVINO's own ``benchmark_app``: sync, one stream, in turn.
 
-    pip install openvino
-    python benchmarks/native_peer.py [--rounds 5] [--seconds 4] [--ep-path FOLDER]
+pip install openvino
+python benchmarks/native_peer.py [--rounds 5] [--seconds 4] [--ep-path FOLDER]
 """
 
 from __future__ import annotations

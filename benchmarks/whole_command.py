@@ -1,6 +1,6 @@
 """``winml perf`` as a whole process beside a plain script that does the same work with onnxruntime alone.
 
-    python benchmarks/whole_command.py [--runs 20]
+python benchmarks/whole_command.py [--runs 20]
 """
 
 from __future__ import annotations

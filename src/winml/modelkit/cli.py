@@ -223,25 +223,29 @@ def _explain(error: Exception) -> WinMLError:
         return error
     if isinstance(error, ImportError):
         return _broken_import(error, "a package that winml needs does not import")
-    if isinstance(error, OSError) and _stdout_is_lost():
-        return WinMLError(
-            f"the result cannot be written to stdout: {error.strerror or error}",
-            code="stdout_failed",
-            hint="free some space, or redirect stdout elsewhere",
-        )
+    if isinstance(error, OSError) and (failure := _out_of_room(error)) is not None:
+        return failure
     return _internal(error)
 
 
-def _stdout_is_lost() -> bool:
-    """Whether stdout still holds text that it cannot get rid of; that text is dropped."""
-    from winml.modelkit.console import streams
+def _out_of_room(error: OSError) -> WinMLError | None:
+    """A disk that is full or broken, where the result or one of our own files should go; None for other errors."""
+    import errno
 
+    from winml.modelkit.console import streams
+    from winml.modelkit.errors import WinMLError
+
+    names = ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE")
+    if error.errno not in {getattr(errno, name, None) for name in names}:
+        return None
     try:
         sys.stdout.flush()
     except OSError:
-        streams.discard(sys.stdout)
-        return True
-    return False
+        streams.discard(sys.stdout)  # or the interpreter would try again at its end, and complain
+    where = f"{error.filename} cannot be written" if error.filename else "the output cannot be written"
+    return WinMLError(
+        f"{where}: {error.strerror}", code="output_failed", hint="free some space, or redirect the output elsewhere"
+    )
 
 
 def _broken_import(error: Exception, what: str) -> WinMLError:

@@ -34,10 +34,7 @@ def _read(path: str) -> str | None:
 
 def available_cpus() -> int:
     """Logical CPUs this process may use: the affinity mask, cut down by a cgroup v2 or v1 quota."""
-    if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _cgroup_cpus()
     return max(1, min(allowed, int(quota))) if quota is not None else allowed
 
@@ -84,9 +81,7 @@ def cpu_name() -> str | None:
         import winreg
 
         try:
-            with winreg.OpenKey(
-                winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
-            ) as key:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as key:
                 return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
         except OSError:
             return None

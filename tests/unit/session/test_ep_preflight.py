@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pe_image import ARM64, I386, make_dll
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from winml.modelkit.session import ep_binary
@@ -22,6 +22,13 @@ from winml.modelkit.session.ep_binary import examine_library, exports_symbol, fi
 from winml.modelkit.session.ep_preflight import file_facts, preflight
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ELF files and Linux file kinds")
+
+# The explain phase traces every line, which makes pefile ten times as slow.
+FUZZ = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
 
 SEEN_WITHOUT_LOADING = {
     "text": ("wrong_format", "not a Linux shared library: a text file"),
@@ -88,7 +95,7 @@ def test_truncated_library_is_found_with_its_sizes(hostile_libraries: dict[str, 
 
 
 @linux
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(FUZZ, max_examples=60)
 @given(data=st.data())
 def test_no_truncation_of_a_library_passes(
     hostile_libraries: dict[str, Path], tmp_path: Path, data: st.DataObject
@@ -103,7 +110,7 @@ def test_no_truncation_of_a_library_passes(
 
 
 @linux
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(FUZZ, max_examples=150)
 @given(data=st.data())
 def test_damaged_elf_files_never_raise(
     hostile_libraries: dict[str, Path], tmp_path: Path, data: st.DataObject
@@ -329,7 +336,7 @@ def test_truncated_dll(tmp_path: Path) -> None:
         assert finding.cause in ("truncated", "wrong_format")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(FUZZ, max_examples=50)
 @given(data=st.data())
 def test_damaged_dlls_never_raise(tmp_path: Path, data: st.DataObject) -> None:
     damaged = bytearray(make_dll(version="1.2.3"))

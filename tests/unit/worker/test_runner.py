@@ -42,9 +42,7 @@ def test_result_and_events_come_back() -> None:
     assert events == [{"event": "phase", "name": "echo", "expect_s": 0.5}]
 
 
-def test_child_does_not_import_from_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_child_does_not_import_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('imported from the working directory')")
     monkeypatch.chdir(tmp_path)
     assert run("modules").value["cwd_on_path"] is False

@@ -13,6 +13,7 @@ import click
 
 __all__ = [
     "KeyValue",
+    "Seconds",
     "device",
     "ep",
     "ep_options",
@@ -57,6 +58,23 @@ class KeyValue(click.ParamType):
         if not sign or not key.strip():
             self.fail(f"{value!r} is not of the form {self.metavar}.", param, ctx)
         return key.strip(), text
+
+
+class Seconds(click.ParamType):
+    """A span of time in seconds: a finite number more than 0 and no more than ten days."""
+
+    name = "seconds"
+    _MOST = 864000.0
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; NaN and infinity are refused, since no clock waits for them."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        if not 0 < seconds <= self._MOST:
+            self.fail(f"{value!r} is not more than 0 and at most {self._MOST:.0f} seconds.", param, ctx)
+        return seconds
 
 
 def to_mapping(
@@ -159,14 +177,12 @@ def format_(*choices: str) -> Decorator[Function]:
 
 def timeout(help: str) -> Decorator[Function]:
     """``--timeout SECONDS``, more than 0; None if left out."""
-    return click.option(
-        "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help=help
-    )
+    return click.option("--timeout", type=Seconds(), metavar="SECONDS", help=help)
 
 
 def verbose(function: Function) -> Function:
     """``-v/--verbose``: more facts, and the native logs."""
-    return click.option("-v", "--verbose", is_flag=True, help="Show more: every row, paths, native logs.")(function)
+    return click.option("-v", "--verbose", is_flag=True, help="Show more: every row, paths and native logs.")(function)
 
 
 def quiet(function: Function) -> Function:

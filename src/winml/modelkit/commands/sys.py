@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from winml.modelkit.commands import options
@@ -10,10 +12,12 @@ EPILOG = """\b
 --format compact prints one line per row, its columns parted by tabs:
   machine  os, machine, cpu, cpus available, memory in bytes
   runtime  onnxruntime, winml, python
-  device   class, name, vendor, PCI id, architecture, driver, usable with, emulators
-  ep       name, status, usable on, emulates, package, EP's own and file version,
-           source, code, reason, path, shadowed by
-  catalog  name, readiness, usable on, emulates, vendor, serves, reason, next step
+  device   class, name, vendor, PCI id, architecture, driver, usable with,
+           emulators
+  ep       name, status, usable on, emulates, version of the package, of the
+           EP, of the file, source, code, reason, path, shadowed by
+  catalog  name, readiness, usable on, emulates, vendor, serves, reason,
+           next step
   warning  code, message
 """
 
@@ -54,7 +58,9 @@ def sys_command(
     limit = DEFAULT_TIMEOUT_S if timeout is None else timeout
     with Progress(quiet=quiet, plain=verbose) as progress:
         progress.phase("trying every execution provider")
-        inventory = take_inventory(ep_path, timeout=limit, progress=progress.note)
+        inventory = take_inventory(
+            ep_path, timeout=limit, progress=lambda library: progress.note(f"done: {Path(library).name}")
+        )
         document = build(inventory, sections=sections or SECTIONS, ep_path=ep_path, timeout_s=limit)
     if format == "json":
         from winml.modelkit.console.json_out import write_document

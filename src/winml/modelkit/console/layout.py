@@ -1,30 +1,48 @@
-"""One content, two looks: tables by rich on a terminal, plain aligned text everywhere else.
+"""One content, two looks: by rich on a terminal, plain aligned text everywhere else.
 
-A report is a list of blocks. On a terminal cells wrap and nothing is cut; elsewhere every row is one line, however
-long, so that paths and names can be searched for.
+A report is a list of blocks. On a terminal text wraps and nothing is cut; a row's details stand beside it where they
+fit, and below it where they don't. Elsewhere every row is one line, however long, so that paths and names can be
+searched for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from winml.modelkit.console.streams import Look
 
-__all__ = ["ABSENT", "Block", "Cell", "Column", "Lines", "Table", "draw", "one_line"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+__all__ = ["ABSENT", "Block", "Cell", "Column", "Lines", "Row", "Table", "draw", "one_line"]
 
 ABSENT = "-"
 """How text shows a fact that is not known."""
 
-Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
+Tone = Literal["", "good", "warn", "bad", "dim", "strong", "alarm"]
 
-_STYLES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "dim": "dim", "strong": "bold"}
+_STYLES = {
+    "": "",
+    "good": "green",
+    "warn": "yellow",
+    "bad": "red",
+    "dim": "dim",
+    "strong": "bold",
+    "alarm": "bold white on red",
+}
+
+_GAP = 2
+_INDENT = 2
+_BESIDE = 40
+"""Columns that details need to stand beside their row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One piece of text and its tone. Lines within it are kept on a terminal and joined by ``; `` elsewhere."""
+    """One piece of text and its tone."""
 
     text: str
     tone: Tone = ""
@@ -32,20 +50,28 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, whether it holds numbers, and whether it is the one that gives way to others."""
+    """A column: its heading, and whether it holds numbers."""
 
     title: str
     right: bool = False
-    flexible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cell per column, and further lines about the row as a whole."""
+
+    cells: Sequence[Cell]
+    details: Sequence[Cell] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings. A table without a row shows ``empty`` instead."""
+    """Rows under headings. A table without a row says ``empty`` instead."""
 
     title: str
     columns: Sequence[Column]
-    rows: list[list[Cell]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    details: str = "Details"
     empty: str = "none"
 
 
@@ -73,8 +99,16 @@ def one_line(text: str) -> str:
 def draw(blocks: Sequence[Block], look: Look) -> str:
     """All blocks as text that ends in a line break, one empty line between blocks."""
     if look.width is None:
-        return "\n".join(_plain(block) for block in blocks)
-    return _rich(blocks, look, look.width)
+        return "\n".join(map(_plain, blocks))
+    return _Terminal(look, look.width).draw(blocks)
+
+
+def _text(cell: Cell) -> str:
+    return one_line(cell.text) or ABSENT
+
+
+def _heading(table: Table) -> str:
+    return table.details if any(row.details for row in table.rows) else ""
 
 
 # --- plain --------------------------------------------------------------------------------------------------
@@ -83,83 +117,121 @@ def draw(blocks: Sequence[Block], look: Look) -> str:
 def _plain(block: Block) -> str:
     if isinstance(block, Lines):
         head = [block.title] if block.title else []
-        indent = "  " if block.title else ""
-        return "".join(f"{line}\n" for line in [*head, *(indent + one_line(cell.text) for cell in block.lines)])
+        indent = " " * _INDENT if block.title else ""
+        return "".join(f"{line}\n" for line in [*head, *(indent + _text(cell) for cell in block.lines)])
     if not block.rows:
         return f"{block.title}: {block.empty}\n"
-    texts = [[column.title for column in block.columns]]
-    texts += [[one_line(cell.text) or ABSENT for cell in row] for row in block.rows]
-    widths = [max(len(row[index]) for row in texts) for index in range(len(block.columns))]
+    texts = [[column.title for column in block.columns] + [_heading(block)]]
+    texts += [[*map(_text, row.cells), "; ".join(map(_text, row.details))] for row in block.rows]
+    widths = _widths(texts)
+    right = [column.right for column in block.columns] + [False]
     lines = [block.title]
     for row in texts:
         cells = [
-            text.rjust(width) if column.right else text.ljust(width)
-            for text, width, column in zip(row, widths, block.columns, strict=True)
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(row, widths, right, strict=True)
         ]
-        lines.append("  " + "  ".join(cells).rstrip())
+        lines.append(" " * _INDENT + (" " * _GAP).join(cells).rstrip())
     return "".join(f"{line}\n" for line in lines)
 
 
-# --- rich ---------------------------------------------------------------------------------------------------
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
 
 
-def _rich(blocks: Sequence[Block], look: Look, width: int) -> str:
-    import io
+# --- a terminal ---------------------------------------------------------------------------------------------
 
-    from rich import box
-    from rich.console import Console, Group, RenderableType
-    from rich.padding import Padding
-    from rich.table import Table as RichTable
-    from rich.text import Text
 
-    console = Console(
-        file=io.StringIO(),
-        width=max(width, 40),
-        force_terminal=look.color,
-        color_system="standard" if look.color else None,
-        no_color=not look.color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+class _Terminal:
+    def __init__(self, look: Look, width: int) -> None:
+        import io
 
-    def text(cell: Cell) -> Text:
-        clean = "\n".join(one_line(line) for line in cell.text.splitlines()) or ABSENT
-        return Text(clean, style=_STYLES[cell.tone], overflow="fold")
+        from rich.console import Console
 
-    for index, block in enumerate(blocks):
-        if index:
-            console.print()
-        if isinstance(block, Lines):
-            body: RenderableType = Group(*(text(cell) for cell in block.lines))
-            if block.title:
-                console.print(Text(block.title, style="bold"))
-                body = Padding(body, (0, 0, 0, 2))
-            console.print(body)
-            continue
-        if not block.rows:
-            console.print(Text(f"{block.title}: {block.empty}"))
-            continue
-        table = RichTable(
-            box=box.SIMPLE_HEAD if look.unicode else box.ASCII2,
-            show_edge=not look.unicode,
-            pad_edge=False,
-            padding=(0, 1),
-            header_style="dim" if look.color else "",
+        self._look = look
+        self._output = io.StringIO()
+        self._console: Console = Console(
+            file=self._output,
+            width=max(width, _BESIDE),
+            force_terminal=look.color,
+            color_system="standard" if look.color else None,
+            no_color=not look.color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
         )
-        for column in block.columns:
-            table.add_column(
-                column.title,
-                justify="right" if column.right else "left",
-                overflow="fold",
-                ratio=1 if column.flexible else None,
-                no_wrap=False,
-            )
+
+    def draw(self, blocks: Sequence[Block]) -> str:
+        from rich.padding import Padding
+
+        for index, block in enumerate(blocks):
+            if index:
+                self._console.print()
+            if isinstance(block, Table):
+                self._table(block)
+                continue
+            if block.title:
+                self._console.print(self._styled(Cell(block.title, "strong")))
+            for cell in block.lines:
+                text = self._styled(cell)
+                self._console.print(Padding(text, (0, 0, 0, _INDENT)) if block.title else text)
+        return "".join(f"{line.rstrip()}\n" for line in self._output.getvalue().splitlines())
+
+    def _styled(self, cell: Cell) -> Text:
+        from rich.text import Text
+
+        return Text(_text(cell), style=_STYLES[cell.tone], overflow="fold")
+
+    def _table(self, block: Table) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        if not block.rows:
+            self._console.print(Text.assemble((block.title, "bold"), f": {block.empty}"))
+            return
+        self._console.print(Text(block.title, style="bold"))
+        widths, beside = self._fit(block)
+        titles = [Cell(column.title, "dim") for column in block.columns]
+        self._row(block, Row(titles, [Cell(_heading(block), "dim")] if beside else ()), widths, beside)
+        rule = "─" if self._look.unicode else "-"
+        total = sum(widths) + _GAP * (len(widths) - 1)
+        self._console.print(Padding(Text(rule * total, style="dim"), (0, 0, 0, _INDENT)))
         for row in block.rows:
-            table.add_row(*(text(cell) for cell in row))
-        console.print(Text(block.title, style="bold"))
-        console.print(Padding(table, (0, 0, 0, 2)))
-    output = console.file
-    assert isinstance(output, io.StringIO)
-    return "\n".join(line.rstrip() for line in output.getvalue().splitlines()) + "\n"
+            self._row(block, row, widths, beside)
+            for cell in row.details if not beside else ():
+                self._console.print(Padding(self._styled(cell), (0, 0, 0, 2 * _INDENT)))
+
+    def _fit(self, block: Table) -> tuple[list[int], bool]:
+        """Width of every column, that of the details last where they go beside their row."""
+        room = self._console.width - _INDENT
+        texts = [[column.title for column in block.columns], *([*map(_text, r.cells)] for r in block.rows)]
+        widths = _widths(texts)
+        while sum(widths) + _GAP * (len(widths) - 1) > room:
+            widths[widths.index(max(widths))] -= 1
+        left = room - sum(widths) - _GAP * len(widths)
+        longest = max((_longest_word(row.details) for row in block.rows), default=0)
+        if longest and left >= max(_BESIDE, longest):
+            widest = max(len(_text(cell)) for row in block.rows for cell in row.details)
+            return [*widths, min(left, widest)], True
+        return widths, False
+
+    def _row(self, block: Table, row: Row, widths: Sequence[int], beside: bool) -> None:
+        from rich.padding import Padding
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        grid = Grid.grid(padding=(0, _GAP, 0, 0), pad_edge=False)
+        cells = [self._styled(cell) for cell in row.cells]
+        right = [column.right for column in block.columns]
+        if beside:
+            cells.append(Text("\n").join(map(self._styled, row.details)))
+            right.append(False)
+        for width, number in zip(widths, right, strict=True):
+            grid.add_column(width=width, justify="right" if number else "left", overflow="fold")
+        grid.add_row(*cells)
+        self._console.print(Padding(grid, (0, 0, 0, _INDENT)))
+
+
+def _longest_word(cells: Iterable[Cell]) -> int:
+    return max((len(word) for cell in cells for word in _text(cell).split()), default=0)

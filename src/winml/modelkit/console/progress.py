@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from winml.modelkit.console.layout import one_line
 from winml.modelkit.console.streams import Look, look_of, write_err
@@ -30,15 +30,16 @@ class Progress:
 
     Args:
         quiet: show nothing.
-        plain: print a line for every phase that lasts more than two seconds, where stderr is no terminal.
+        plain: where no line can be written over (pipes, NO_COLOR), print one for every phase of more than two
+            seconds.
         look: how stderr may look; found out if None.
     """
 
     def __init__(self, *, quiet: bool = False, plain: bool = True, look: Look | None = None) -> None:
         look = look or look_of(sys.stderr)
         self._look = look
-        self._plain = plain and not look.terminal
-        self._silent = quiet or not (look.terminal or plain)
+        self._live_look = look.terminal and look.color  # NO_COLOR asks for no escape codes, and these are some
+        self._silent = quiet or not (self._live_look or plain)
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._over = False
@@ -51,7 +52,7 @@ class Progress:
     def __enter__(self) -> Self:
         self._started = self._phase_started = time.monotonic()
         if not self._silent:
-            work = self._lines if self._plain else self._live
+            work = self._live if self._live_look else self._lines
             self._thread = threading.Thread(target=work, name="progress", daemon=True)
             self._thread.start()
         return self
@@ -103,14 +104,19 @@ class Progress:
             self._changed.clear()
         if self._over:
             return
+        try:
+            self._show_live()
+        except (OSError, ImportError):
+            return  # the terminal went away, or rich is damaged, which the report will say; the work goes on
+
+    def _show_live(self) -> None:
         from rich.console import Console
         from rich.live import Live
 
         console = Console(
             file=sys.stderr,
             force_terminal=True,
-            color_system="standard" if self._look.color else None,
-            no_color=not self._look.color,
+            color_system="standard",
             highlight=False,
             markup=False,
             emoji=False,
@@ -123,13 +129,10 @@ class Progress:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        try:
-            with view:
-                while not self._over:
-                    self._changed.wait()
-                    self._changed.clear()
-        except OSError:
-            return  # the terminal went away; the work goes on
+        with view:
+            while not self._over:
+                self._changed.wait()
+                self._changed.clear()
 
     def _view(self) -> RenderableType:
         from rich.progress_bar import ProgressBar
@@ -139,19 +142,17 @@ class Progress:
         now = time.monotonic()
         with self._lock:
             name, note, expect_s, since = self._name, self._note, self._expect_s, now - self._phase_started
+        line = Text(f"{_seconds(now - self._started):>6}  ", style="dim", no_wrap=True, overflow="ellipsis", end="")
+        line.append(name or "working", style="not dim")
+        if expect_s < _PLAIN_AFTER_S:
+            line.append(f"  {note}")
+            return line
+        left = expect_s - since
+        line.append(f"  about {_seconds(left)} left" if left > 0 else "  longer than expected")
+        if not self._look.unicode:
+            return line
         grid = Table.grid(padding=(0, 1))
-        cells: list[Any] = [Text(_seconds(now - self._started).rjust(6), style="dim"), Text(name or "working")]
-        if expect_s >= _PLAIN_AFTER_S and self._look.unicode:
-            cells.append(ProgressBar(total=expect_s, completed=min(since, expect_s), width=24))
-        if expect_s >= _PLAIN_AFTER_S:
-            left = expect_s - since
-            cells.append(Text(f"about {_seconds(left)} left" if left > 0 else "longer than expected", style="dim"))
-        elif note:
-            cells.append(Text(note, style="dim"))
-        for cell in cells:
-            grid.add_column(no_wrap=True, overflow="ellipsis")
-            _ = cell
-        grid.add_row(*cells)
+        grid.add_row(line, ProgressBar(total=expect_s, completed=min(since, expect_s), width=24))
         return grid
 
 

@@ -100,7 +100,7 @@ def prepare() -> None:
 
 
 def _null() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: PTH123, SIM115 - stands in for a stream
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: PTH123 - stands in for a stream
 
 
 def look_of(stream: IO[str] | None) -> Look:

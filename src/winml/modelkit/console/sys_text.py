@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from winml.modelkit.console.layout import ABSENT, Block, Cell, Column, Lines, Table, Tone, draw
+from winml.modelkit.console.layout import ABSENT, Block, Cell, Column, Lines, Row, Table, Tone, draw
 from winml.modelkit.console.streams import Look, look_of, write_out
-from winml.modelkit.console.words import absent, library_version, machine_lines, pci_id, size
+from winml.modelkit.console.words import absent, machine_lines, pci_id, size, version_differences
 from winml.modelkit.system.document import CatalogRow, DeviceRow, EPDevice, EPRow, SysDocument
 
 __all__ = ["compact_sys", "format_sys", "render_sys", "render_sys_compact"]
@@ -66,11 +66,8 @@ def format_sys(document: SysDocument, look: Look, *, verbose: bool = False) -> s
 
 
 def _devices(devices: list[DeviceRow], verbose: bool) -> Table:
-    columns = ["Device", "Name", "Vendor", "Architecture", "Driver", "Usable with", "Emulators"]
-    table = Table(
-        "Devices",
-        [Column(title, flexible=title == "Name") for title in columns] + ([Column("PCI id")] if verbose else []),
-    )
+    titles = ["Device", "Name", "Vendor", "Architecture", "Driver", "Usable with", "Emulators"]
+    table = Table("Devices", [Column(title) for title in titles + (["PCI id"] if verbose else [])])
     for row in devices:
         usable = _usable(row)
         cells = [
@@ -82,7 +79,7 @@ def _devices(devices: list[DeviceRow], verbose: bool) -> Table:
             Cell(", ".join(usable) or "nothing", "good" if usable else "warn"),
             Cell(", ".join(_emulators(row)) or ABSENT),
         ]
-        table.rows.append(cells + ([Cell(pci_id(row.vendor_id, row.device_id))] if verbose else []))
+        table.rows.append(Row(cells + ([Cell(pci_id(row.vendor_id, row.device_id))] if verbose else [])))
     return table
 
 
@@ -95,90 +92,81 @@ def _emulators(row: DeviceRow) -> list[str]:
 
 
 def _eps(eps: list[EPRow], verbose: bool) -> Table:
-    table = Table(
-        "Execution providers found",
-        [Column(title) for title in ("EP", "Status", "Version", "Devices", "Source")]
-        + [Column("Details", flexible=True)],
-    )
+    titles = ("EP", "Status", "Version", "Devices", "Source")
+    table = Table("Execution providers found", [Column(title) for title in titles])
     for row in eps:
         status, tone = _STATUS[row.status]
-        table.rows.append(
-            [
-                Cell(row.alias, "dim" if row.status == "shadowed" else "strong"),
-                Cell(status, tone),
-                Cell(library_version(row.library, row.fallback_version)),
-                Cell("\n".join(map(_device, row.devices)) or ABSENT),
-                Cell(row.library.source),
-                Cell("\n".join(_details(row, verbose))),
-            ]
-        )
+        cells = [
+            Cell(row.alias, "dim" if row.status == "shadowed" else "strong"),
+            Cell(status, tone),
+            Cell(absent(_version(row))),
+            Cell("; ".join(map(_device, row.devices)) or ABSENT),
+            Cell(row.library.source),
+        ]
+        table.rows.append(Row(cells, [*_details(row, verbose)]))
     return table
 
 
+def _version(row: EPRow) -> str | None:
+    library = row.library
+    return library.package_version or row.fallback_version or library.plugin_version or library.file_version
+
+
 def _device(device: EPDevice) -> str:
-    """``cpu (x86_64)``, ``npu (Intel AI Boost, 4000, driver 32.0.100.3104)``, ``cpu (x86_64, emulates npu)``."""
+    """``cpu (x86_64)``, ``npu (Intel AI Boost, 4000, driver 32.0.100.3104)``."""
     facts = [
         device.name,
         device.architecture,
         None if device.driver is None else f"driver {device.driver}",
-        f"emulates {device.emulates}" if device.emulates else None,
         None if device.usable else "not usable",
     ]
     known = ", ".join(fact for fact in facts if fact)
     return f"{device.device} ({known})" if known else device.device
 
 
-def _details(row: EPRow, verbose: bool) -> Iterator[str]:
+def _details(row: EPRow, verbose: bool) -> Iterator[Cell]:
     if row.reason:
-        yield row.reason.removeprefix("registered, no device: ")
+        yield Cell(row.reason.removeprefix("registered, no device: "))
+    if (versions := version_differences(row.library)) is not None:
+        yield Cell(versions)
     if row.library.path:
-        yield row.library.path
+        yield Cell(row.library.path, "dim")
     elif row.library.distribution:
-        yield f"part of {row.library.distribution} {absent(row.library.package_version)}"
+        yield Cell(f"part of {row.library.distribution} {absent(row.library.package_version)}", "dim")
     if row.log and (verbose or row.status in ("crashed", "timed_out")):
-        yield f"log: {row.log}"
+        yield Cell(f"log: {row.log}", "dim")
     if not verbose:
         return
     if row.code not in (None, row.status):
-        yield f"code: {row.code}"
+        yield Cell(f"code: {row.code}", "dim")
     if row.hint:
-        yield f"hint: {row.hint}"
+        yield Cell(f"hint: {row.hint}", "dim")
     if row.origin:
-        yield f"found through {', '.join([row.origin, *row.also_from])}"
+        yield Cell(f"found through {', '.join([row.origin, *row.also_from])}", "dim")
     if row.sha256:
-        yield f"{size(row.library.bytes)}, sha256 {row.sha256}"
+        yield Cell(f"{size(row.library.bytes)}, sha256 {row.sha256}", "dim")
     if row.seconds is not None:
-        yield f"tried in {row.seconds:.2f} s"
+        yield Cell(f"tried in {row.seconds:.2f} s", "dim")
     for line in row.last_lines:
-        yield f"| {line}"
+        yield Cell(f"| {line}", "dim")
 
 
 def _catalog(catalog: list[CatalogRow]) -> Table:
+    titles = ("EP", "Vendor", "Serves", "Readiness")
     table = Table(
-        "Readiness of every execution provider",
-        [Column(title) for title in ("EP", "Vendor", "Serves", "Readiness")]
-        + [Column("Next step", flexible=True)],
+        "Readiness of every execution provider", [Column(title) for title in titles], details="Next step"
     )
     for row in catalog:
         word, tone = _READINESS[row.readiness]
-        table.rows.append(
-            [
-                Cell(row.alias, "strong"),
-                Cell(row.vendor),
-                Cell(", ".join(row.serves)),
-                Cell(f"{word} on {', '.join(row.usable_on)}" if row.usable_on else word, tone),
-                Cell(_next_step(row)),
-            ]
-        )
+        cells = [
+            Cell(row.alias, "strong"),
+            Cell(row.vendor),
+            Cell(", ".join(row.serves)),
+            Cell(f"{word} on {', '.join(row.usable_on)}" if row.usable_on else word, tone),
+        ]
+        step = row.next_step or row.reason
+        table.rows.append(Row(cells, [Cell(step)] if step else []))
     return table
-
-
-def _next_step(row: CatalogRow) -> str:
-    if row.readiness == "not_installed":
-        return row.next_step or absent(row.reason)
-    if row.next_step is None:
-        return absent(row.reason)
-    return row.next_step
 
 
 # --- compact ------------------------------------------------------------------------------------------------

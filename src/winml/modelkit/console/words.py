@@ -5,7 +5,7 @@ from __future__ import annotations
 from winml.modelkit.console.layout import ABSENT, one_line
 from winml.modelkit.documents import Library, Machine
 
-__all__ = ["absent", "library_version", "machine_lines", "pci_id", "size"]
+__all__ = ["absent", "machine_lines", "pci_id", "percent", "rate", "size", "version_differences"]
 
 
 def absent(value: object) -> str:
@@ -29,6 +29,24 @@ def size(count: int | None) -> str:
     return f"{value:.1f} GiB"
 
 
+def percent(share: float | None, *, signed: bool = False) -> str:
+    """A share of 1 as a percentage.
+
+    >>> percent(1.0), percent(0.0312), percent(0.02, signed=True)
+    ('100%', '3.1%', '+2.0%')
+    """
+    if share is None:
+        return ABSENT
+    if share == 1 and not signed:
+        return "100%"
+    return f"{100 * share:{'+' if signed else ''}.1f}%"
+
+
+def rate(value: float) -> str:
+    """A rate with three significant digits, whole from 100 on."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def pci_id(vendor_id: int | None, device_id: int | None) -> str:
     """``8086:7d1d`` as lspci writes it, ``-`` for a half that is not known."""
     if vendor_id is None and device_id is None:
@@ -36,17 +54,17 @@ def pci_id(vendor_id: int | None, device_id: int | None) -> str:
     return ":".join(ABSENT if number is None else f"{number:04x}" for number in (vendor_id, device_id))
 
 
-def library_version(library: Library, fallback: str | None = None) -> str:
-    """The package's version, and beside it what the EP or the file says where that differs."""
-    first = library.package_version or fallback or library.plugin_version or library.file_version
-    if first is None:
-        return ABSENT
-    others = []
-    if library.plugin_version not in (None, first):
-        others.append(f"EP says {library.plugin_version}")
-    if library.file_version not in (None, first):
-        others.append(f"file says {library.file_version}")
-    return f"{first} ({', '.join(others)})" if others else first
+def version_differences(library: Library) -> str | None:
+    """``versions: package 2.7.0, EP 0.1.0`` where they differ, else None."""
+    known = {
+        "package": library.package_version,
+        "EP": library.plugin_version,
+        "file": library.file_version,
+    }
+    said = {who: version for who, version in known.items() if version is not None}
+    if len(set(said.values())) < 2:
+        return None
+    return "versions: " + ", ".join(f"{who} {version}" for who, version in said.items())
 
 
 def machine_lines(machine: Machine, runtime: str | None = None) -> list[str]:

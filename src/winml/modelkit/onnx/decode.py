@@ -103,7 +103,7 @@ def decode_model(buffer: Buffer, size: int, file: str = "") -> Model:
         elif number == 8:
             model.opset_imports.append(_opset(buffer, a, b))
         elif number == 2:
-            model.producer = wire.text(buffer, a, b)
+            model.producer_name = wire.text(buffer, a, b)
         elif number == 3:
             model.producer_version = wire.text(buffer, a, b)
         elif number == 4:

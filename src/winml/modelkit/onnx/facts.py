@@ -19,7 +19,9 @@ __all__ = [
     "EPContext",
     "custom_ops",
     "duplicate_node_names",
+    "ep_context_sources",
     "ep_contexts",
+    "float_types",
     "is_topologically_sorted",
     "node_count",
     "op_histogram",
@@ -47,6 +49,8 @@ KNOWN_DOMAINS = frozenset(
     }
 )
 """Operator domains that ONNX or ONNX Runtime brings; any other needs a library or local functions."""
+
+_FLOATS = {11: "fp64", 1: "fp32", 16: "bf16", 10: "fp16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,28 @@ def _ep_context(node: Node) -> EPContext:
         cache_file=None if embedded else node.string("ep_cache_context") or None,
         embedded_bytes=size,
     )
+
+
+def ep_context_sources(model: Model) -> list[str]:
+    """The EPs that compiled parts of the model, as its nodes name them, by first use.
+
+    Looks at the main graph only, where EPs put such nodes.
+    """
+    nodes = (node for node in model.graph.nodes if node.op_type == "EPContext" and node.domain == "com.microsoft")
+    return list(dict.fromkeys(source for node in nodes if (source := node.string("source"))))
+
+
+def float_types(model: Model) -> list[str]:
+    """The floating-point types the model declares (``fp32``, ``fp16``, ``bf16``, ``fp64``), the widest first.
+
+    Those of inputs, outputs, values between nodes, constants, and the targets of Casts, at any depth.
+    """
+    found: set[int] = {tensor.dtype for _, tensor in tensors(model)}
+    for graph in walk_graphs(model):
+        if isinstance(graph, Graph):
+            found.update(value.dtype for value in (*graph.inputs, *graph.outputs, *graph.value_infos))
+        found.update(node.value("to", 0) for node in graph.nodes if node.op_type == "Cast")
+    return [name for code, name in _FLOATS.items() if code in found]
 
 
 def duplicate_node_names(model: Model) -> dict[str, int]:

@@ -107,9 +107,7 @@ def require_complete(model: Model) -> None:
     hint = f"the file is not a model, or it is cut off: {_AGAIN}"
     details = {"path": model.file, "bytes": model.nbytes}
     if not model.has_graph:
-        raise ModelError(
-            f"{model.file}: there is no graph in it", code="no_graph", hint=hint, details=details
-        )
+        raise ModelError(f"{model.file}: there is no graph in it", code="no_graph", hint=hint, details=details)
     if model.ir_version is None:
         raise ModelError(
             f"{model.file}: it does not say its IR version",
@@ -202,9 +200,7 @@ def _unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Mo
 def _parse(buffer: wire.Buffer, size: int, name: str) -> Model:
     try:
         if size == 0:
-            raise ModelError(
-                f"{name}: the file is empty", code="model_empty", hint=_AGAIN, details={"path": name}
-            )
+            raise ModelError(f"{name}: the file is empty", code="model_empty", hint=_AGAIN, details={"path": name})
         head = wire.part(buffer, 0, min(size, 512))
         _refuse_lfs_pointer(head, name)
         return decode_model(buffer, size, name)
@@ -213,9 +209,7 @@ def _parse(buffer: wire.Buffer, size: int, name: str) -> Model:
 
 
 def _refuse_lfs_pointer(head: bytes, name: str) -> None:
-    if head.startswith(
-        (b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/")
-    ):
+    if head.startswith((b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/")):
         raise ModelError(
             f"{name}: it is a Git LFS pointer, not the model",
             code="git_lfs_pointer",

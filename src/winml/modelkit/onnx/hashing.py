@@ -49,15 +49,13 @@ class ModelHash:
         """The hash of the model file itself."""
         return self.files[0].sha256
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form: ``sha256``, ``reason``, ``files`` of ``name, bytes, sha256``."""
-        files = [{"name": file.name, "bytes": file.nbytes, "sha256": file.sha256} for file in self.files]
-        return {"sha256": self.sha256, "reason": self.reason, "files": files}
+    @property
+    def external_data(self) -> list[dict[str, Any]]:
+        """The files beside the model file as plain data: ``name, bytes, sha256``."""
+        return [{"name": file.name, "bytes": file.nbytes, "sha256": file.sha256} for file in self.files[1:]]
 
 
-def hash_model(
-    path: str | os.PathLike[str], model: Model | None = None, *, limit: int = HASH_LIMIT
-) -> ModelHash:
+def hash_model(path: str | os.PathLike[str], model: Model | None = None, *, limit: int = HASH_LIMIT) -> ModelHash:
     """Hash a model file and the files beside it that it uses. Unsafe paths in it are not followed.
 
     Args:
@@ -79,13 +77,10 @@ def hash_model(
         sizes = [file.stat().st_size for _, file in entries]
         total = sum(sizes)
         if total > limit:
-            files = tuple(
-                FileHash(shown(name), size, None) for (name, _), size in zip(entries, sizes, strict=True)
-            )
+            files = tuple(FileHash(shown(name), size, None) for (name, _), size in zip(entries, sizes, strict=True))
             return ModelHash(files, f"not hashed: {total} bytes in all, over the limit of {limit}")
         files = tuple(
-            FileHash(shown(name), size, _sha256(file))
-            for (name, file), size in zip(entries, sizes, strict=True)
+            FileHash(shown(name), size, _sha256(file)) for (name, file), size in zip(entries, sizes, strict=True)
         )
     except OSError as error:
         raise ModelError(

@@ -47,7 +47,7 @@ def explain_load_failure(
             tells itself win.
 
     Returns:
-        A ``ModelError`` to raise; ONNX Runtime's text is in its details as ``ort_message``.
+        A ``ModelError`` to raise; ONNX Runtime's text is in its details as ``original``.
     """
     runtime = runtime or {}
     try:
@@ -59,7 +59,7 @@ def explain_load_failure(
     except ModelError as error:
         found = error
     if found is not None:
-        found.details.setdefault("ort_message", ort_message)
+        found.details.setdefault("original", ort_message)
     return found
 
 
@@ -217,9 +217,7 @@ def _compiled(model: Model, message: str) -> ModelError | None:
         )
     problems = context_files(model).problems
     if problems:
-        return _files_error(
-            model, problems, "keep the file of the compiled part beside the model, or compile again"
-        )
+        return _files_error(model, problems, "keep the file of the compiled part beside the model, or compile again")
     if re.search(r"context binary|EpContext model|ep_cache_context|deserialize binary", message):
         files = _list([f"{file.location} ({file.nbytes} bytes)" for file in context_files(model).files])
         where = f" in {files}" if files else " inside it"
@@ -235,9 +233,7 @@ def _compiled(model: Model, message: str) -> ModelError | None:
 
 
 def _external(model: Model, message: str) -> ModelError | None:
-    if not re.search(
-        r"xternal|Initializer|Random-access|'location'|ParseString|OpenRandomAccessFile", message
-    ):
+    if not re.search(r"xternal|Initializer|Random-access|'location'|ParseString|OpenRandomAccessFile", message):
         return None
     problems = external_files(model).problems
     if not problems:
@@ -258,11 +254,7 @@ def _files_error(model: Model, problems: list[ExternalProblem], hint: str) -> Mo
 def _types(model: Model, message: str) -> ModelError | None:
     if found := re.search(r"MLDataType for: tensor\((\S+?)\) is not currently registered", message):
         name = _our_name(found[1])
-        users = [
-            value.name
-            for value in model.graph.inputs + model.graph.outputs
-            if dtype(value.dtype).name == name
-        ]
+        users = [value.name for value in model.graph.inputs + model.graph.outputs if dtype(value.dtype).name == name]
         of = f" ({_list([repr(user) for user in dict.fromkeys(users)])})" if users else ""
         return _error(
             model,
@@ -283,9 +275,7 @@ def _types(model: Model, message: str) -> ModelError | None:
             dtype=name,
             operator=found[3],
         )
-    if found := re.search(
-        r"Could not find an implementation for (\S+?)\((\d+)\) node with name '(.*?)'", message
-    ):
+    if found := re.search(r"Could not find an implementation for (\S+?)\((\d+)\) node with name '(.*?)'", message):
         return _no_kernel(model, found[1], int(found[2]), found[3])
     return None
 
@@ -299,9 +289,7 @@ def _no_kernel(model: Model, operator: str, version: int, name: str) -> ModelErr
     nodes: list[Node] = []
     for graph in walk_graphs(model):
         if isinstance(graph, Graph):
-            known.update(
-                {value.name: value.dtype for value in (*graph.value_infos, *graph.inputs, *graph.outputs)}
-            )
+            known.update({value.name: value.dtype for value in (*graph.value_infos, *graph.inputs, *graph.outputs)})
             known.update({tensor.name: tensor.dtype for tensor in graph.initializers})
         nodes += [node for node in graph.nodes if node.op_type == operator and node.name == name]
     counts = Counter(dtype(known[value]).name for node in nodes for value in node.inputs if known.get(value))

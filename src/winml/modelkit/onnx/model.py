@@ -393,7 +393,7 @@ class Model:
         graph: the main graph (an empty one if the file has none: see ``has_graph``).
         has_graph: whether the file holds a graph.
         ir_version: IR version; None if the file has none.
-        producer: name of the tool that wrote it; empty if not told.
+        producer_name: name of the tool that wrote it; empty if not told.
         producer_version: that tool's version.
         domain: the model's own domain.
         model_version: the model's own version.
@@ -416,7 +416,7 @@ class Model:
         "nbytes",
         "opset_imports",
         "path",
-        "producer",
+        "producer_name",
         "producer_version",
     )
 
@@ -427,7 +427,7 @@ class Model:
         self.graph = graph
         self.has_graph = False
         self.ir_version: int | None = None
-        self.producer = ""
+        self.producer_name = ""
         self.producer_version = ""
         self.domain = ""
         self.model_version = 0

@@ -141,9 +141,7 @@ def _settings(entry: EPEntry, picked: PickedDevice | None, args: dict[str, Any])
     return settings, rule
 
 
-def _target(
-    ep: WinMLEP, picked: PickedDevice | None, settings: SessionSettings, threads_rule: str
-) -> dict[str, Any]:
+def _target(ep: WinMLEP, picked: PickedDevice | None, settings: SessionSettings, threads_rule: str) -> dict[str, Any]:
     """What is sent to the parent as soon as it is decided, so that a report of a crash can name it."""
     spec = EP_DEVICE_SPECS.get(ep.entry.ep_name)
     device = picked.device if picked else None

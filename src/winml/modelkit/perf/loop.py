@@ -13,7 +13,9 @@ from typing import Any
 MAX_SAMPLES = 5_000_000
 
 
-def time_runs(run: Callable[..., Any], args: tuple[Any, ...], iterations: int | None, duration_s: float | None) -> list[int]:
+def time_runs(
+    run: Callable[..., Any], args: tuple[Any, ...], iterations: int | None, duration_s: float | None
+) -> list[int]:
     """Run again and again and time each run.
 
     Args:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from winml.modelkit import environment
-from winml.modelkit.documents import ErrorInfo, Machine, Notice
+from winml.modelkit.documents import ErrorInfo, Library, Machine, Notice
 from winml.modelkit.errors import (
     DeviceNotFound,
     Interrupted,
@@ -26,10 +26,10 @@ from winml.modelkit.errors import (
     WorkerDied,
 )
 from winml.modelkit.loader import resolve_model
+from winml.modelkit.onnx.facts import ep_context_sources, float_types
 from winml.modelkit.perf.assemble import build_result, shortfall, summarise
 from winml.modelkit.perf.document import (
     FedInput,
-    Library,
     ModelFile,
     PerfDocument,
     PerfEffective,
@@ -38,7 +38,8 @@ from winml.modelkit.perf.document import (
     Precision,
     Target,
 )
-from winml.modelkit.perf.shape_sets import ShapeSet, resolve_shape_sets, shape_set_of_fed
+from winml.modelkit.perf.shape_sets import resolve_shape_sets, shapes_of_fed
+from winml.modelkit.perf.shapes import ResolvedShapes
 from winml.modelkit.session.ep_device import (
     EP_DEVICE_SPECS,
     EPDeviceTarget,
@@ -55,6 +56,7 @@ from winml.modelkit.worker.runner import PHASE_TIMEOUT_S
 if TYPE_CHECKING:
     from winml.modelkit.onnx.model import Model
     from winml.modelkit.perf.request import PerfRequest
+    from winml.modelkit.session.ep_sources import EPEntry
 
 CPU_EP = "CPUExecutionProvider"
 
@@ -92,7 +94,7 @@ class _Run:
         self.measured: dict[str, Any] | None = None
         self.entry: EPEntry | None = None
         self._sampled_peak: int | None = None
-        self.shape_sets: list[ShapeSet] = []
+        self.shape_sets: list[ResolvedShapes] = []
         self.document = PerfDocument(
             command=command,
             started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -152,8 +154,6 @@ class _Run:
 
     def _follow_compiled(self, model: Model, target: EPDeviceTarget) -> EPDeviceTarget:
         """A model compiled for one EP runs on that EP only."""
-        from winml.modelkit.onnx.facts import ep_context_sources
-
         sources = [name for name in ep_context_sources(model) if name in EP_DEVICE_SPECS]
         if not sources:
             return target
@@ -230,7 +230,7 @@ class _Run:
                 "io_binding": effective.io_binding,
                 "input_data": str(Path(request.input_data).absolute()) if request.input_data else None,
                 "seed": effective.seed,
-                "shape_sets": [{"shapes": s.shapes} for s in self.shape_sets] or [{"shapes": None}],
+                "shape_sets": [{"shapes": found.shapes} for found in self.shape_sets] or [{"shapes": None}],
             },
         )
 
@@ -274,11 +274,13 @@ class _Run:
         effective = self._effective()
         target = dict(event["target"])
         plugin_version = target.pop("plugin_version")
+        entry = self.entry
+        assert entry is not None
         library = Library(
-            path=self.entry.path,
-            source=self.entry.source,
-            distribution=self.entry.distribution,
-            package_version=self.entry.package_version,
+            path=entry.path,
+            source=entry.source,
+            distribution=entry.distribution,
+            package_version=entry.package_version,
             plugin_version=plugin_version,
         )
         effective.target = msgspec.convert({**target, "library": library}, Target)
@@ -297,7 +299,8 @@ class _Run:
         runs = answer["runs"]
         batches: list[int | None] = []
         for index, item in enumerate(runs):
-            fed = self.shape_sets[index] if self.shape_sets else shape_set_of_fed(model, item["inputs"])
+            shapes = {name: info["shape"] for name, info in item["inputs"].items()}
+            fed = self.shape_sets[index] if self.shape_sets else shapes_of_fed(model, shapes)
             item["dims"] = fed.dims
             batches.append(fed.batch_size)
         effective.inputs = msgspec.convert(runs[0]["inputs"], dict[str, FedInput])
@@ -312,7 +315,9 @@ class _Run:
             return
         if target.is_open and placement.target_nodes == 0 and placement.nodes_total:
             name = placement.target_ep.removesuffix("ExecutionProvider")
-            self.warn("nothing_placed", f"{name} was chosen automatically and took no node; the model ran on the CPU EP")
+            self.warn(
+                "nothing_placed", f"{name} was chosen automatically and took no node; the model ran on the CPU EP"
+            )
         short = shortfall(
             placement,
             effective.precision,

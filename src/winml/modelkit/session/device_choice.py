@@ -10,7 +10,7 @@ from winml.modelkit.session.ep_device import EP_DEVICE_SPECS
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
 
 if TYPE_CHECKING:
-    from winml.modelkit.session.ep_registry import WinMLEP, WinMLDevice
+    from winml.modelkit.session.ep_registry import WinMLDevice, WinMLEP
 
 
 @dataclass(frozen=True, slots=True)

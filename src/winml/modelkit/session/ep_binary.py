@@ -8,6 +8,7 @@ PE/COFF specification (read by pefile).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
@@ -15,10 +16,9 @@ import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from winml.modelkit.session.ep_elf import DynamicSymbols, Segment, read_segments
 
 __all__ = [
     "FACTORY_SYMBOLS",
@@ -131,9 +131,7 @@ def examine_library(
             if wrong is not None:
                 return wrong
             if platform == "win32":
-                return _check_pe(
-                    path, head, status.st_size, machine or process_machine(), host or host_machine()
-                )
+                return _check_pe(path, head, status.st_size, machine or process_machine(), host or host_machine())
             return _check_elf(file, head, path, status.st_size, machine or process_machine())
     except PermissionError:
         return Finding("access_denied", "access denied")
@@ -203,23 +201,11 @@ def _no_factory(symbol: str) -> Finding:
 
 # --- ELF ----------------------------------------------------------------------------------------------------
 
-_PT_LOAD, _PT_DYNAMIC = 1, 2
-_DT_NEEDED, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 1, 4, 5, 6, 10, 0x6FFFFEF5
 # What dlsym may search beyond the library itself and can never hold a factory.
 _SYSTEM_LIBRARIES = ("libc", "libm", "libdl", "libpthread", "librt", "libstdc++", "libgcc_s", "ld-linux")
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    kind: int
-    offset: int
-    address: int
-    size: int
-
-
-def _check_elf(
-    file: BinaryIO, head: bytes, path: str | os.PathLike[str], size: int, machine: str
-) -> Finding | None:
+def _check_elf(file: BinaryIO, head: bytes, path: str | os.PathLike[str], size: int, machine: str) -> Finding | None:
     if len(head) < 20:
         return _truncated(size, 64)
     bits, order = head[4], "<" if head[5] == 1 else ">"
@@ -239,7 +225,10 @@ def _check_elf(
     needed = max(table + entry_size * entries, sections + section_size * section_count if sections else 0)
     if size < table + entry_size * entries:
         return _truncated(size, needed)
-    segments = _segments(file, head)
+    try:
+        segments = read_segments(file, head)
+    except ValueError as error:
+        return Finding("wrong_format", f"not a Linux shared library: {error}", {"found": "a damaged file"})
     needed = max([needed, *(segment.offset + segment.size for segment in segments)])
     if size < needed:
         return _truncated(size, needed)
@@ -249,33 +238,14 @@ def _check_elf(
     return None
 
 
-def _segments(file: BinaryIO, head: bytes) -> list[_Segment]:
-    (table,) = struct.unpack_from("<Q", head, 32)
-    entry_size, entries = struct.unpack_from("<HH", head, 54)
-    rows = _read(file, table, entry_size * entries)
-    found = []
-    for index in range(entries):
-        kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", rows, index * entry_size)
-        found.append(_Segment(kind, offset, address, size))
-    return found
-
-
-def _read(file: BinaryIO, offset: int, size: int) -> bytes:
-    file.seek(offset)
-    data = file.read(size)
-    if len(data) != size:
-        raise struct.error("the file ends too early")
-    return data
-
-
-def _elf_exports(file: BinaryIO, segments: list[_Segment], symbol: str, path: Path) -> bool | None:
+def _elf_exports(file: BinaryIO, segments: list[Segment], symbol: str, path: Path) -> bool | None:
     """Whether ``dlsym`` would find the symbol; None if that cannot be told without loading."""
     try:
-        reader = _DynamicSymbols(file, segments)
-        if reader.has(symbol.encode()):
+        symbols = DynamicSymbols(file, segments)
+        if symbols.has(symbol):
             return True
-        needed = list(reader.needed())
-    except (struct.error, ValueError, OverflowError, OSError):
+        needed = symbols.needed()
+    except ValueError:
         return None
     # dlsym also searches what the library was linked against.
     for name in needed:
@@ -285,78 +255,6 @@ def _elf_exports(file: BinaryIO, segments: list[_Segment], symbol: str, path: Pa
         if not beside.is_file() or exports_symbol(beside, symbol, deep=False) is not False:
             return None
     return False
-
-
-class _DynamicSymbols:
-    """The dynamic symbol table of a 64-bit little-endian ELF library, read in small pieces.
-
-    Raises:
-        ValueError, struct.error: the tables are not as the format says.
-    """
-
-    def __init__(self, file: BinaryIO, segments: list[_Segment]) -> None:
-        self._file = file
-        self._loads = [segment for segment in segments if segment.kind == _PT_LOAD]
-        dynamic = next((segment for segment in segments if segment.kind == _PT_DYNAMIC), None)
-        if dynamic is None:
-            raise ValueError("no dynamic segment")
-        self._rows = list(struct.iter_unpack("<QQ", _read(file, dynamic.offset, dynamic.size // 16 * 16)))
-        self._tags = dict(self._rows)
-        self._names = _read(file, self._offset(self._tags[_DT_STRTAB]), min(self._tags[_DT_STRSZ], 1 << 26))
-
-    def _offset(self, address: int) -> int:
-        for segment in self._loads:
-            if segment.address <= address < segment.address + segment.size:
-                return address - segment.address + segment.offset
-        raise ValueError("an address outside the file")
-
-    def _name(self, start: int) -> bytes:
-        return self._names[start : self._names.index(b"\0", start)]
-
-    def needed(self) -> Iterator[str]:
-        for tag, value in self._rows:
-            if tag == _DT_NEEDED:
-                yield self._name(value).decode("utf-8", "surrogateescape")
-
-    def has(self, symbol: bytes) -> bool:
-        """Whether a defined symbol of that name is in the table."""
-        return any(self._is_defined(index, symbol) for index in self._candidates(symbol))
-
-    def _is_defined(self, index: int, symbol: bytes) -> bool:
-        # Elf64_Sym: name, info, other, section (0: undefined), value, size
-        entry = _read(self._file, self._offset(self._tags[_DT_SYMTAB]) + index * 24, 24)
-        name, section = struct.unpack_from("<I2xH", entry)
-        return section != 0 and self._name(name) == symbol
-
-    def _word(self, offset: int) -> int:
-        value: int = struct.unpack("<I", _read(self._file, offset, 4))[0]
-        return value
-
-    def _candidates(self, symbol: bytes) -> Iterator[int]:
-        if _DT_GNU_HASH in self._tags:
-            return self._gnu_candidates(symbol, self._offset(self._tags[_DT_GNU_HASH]))
-        if _DT_HASH in self._tags:
-            return iter(
-                range(self._word(self._offset(self._tags[_DT_HASH]) + 4))
-            )  # nchain: the number of symbols
-        raise ValueError("no hash table")
-
-    def _gnu_candidates(self, symbol: bytes, table: int) -> Iterator[int]:
-        value = 5381
-        for byte in symbol:
-            value = (value * 33 + byte) & 0xFFFFFFFF
-        buckets, first, bloom = struct.unpack("<III", _read(self._file, table, 12))
-        bucket_offset = table + 16 + 8 * bloom
-        if not buckets:
-            return
-        index = self._word(bucket_offset + 4 * (value % buckets))
-        while index >= first:
-            link = self._word(bucket_offset + 4 * buckets + 4 * (index - first))
-            if link | 1 == value | 1:
-                yield index
-            if link & 1:
-                return
-            index += 1
 
 
 def exports_symbol(
@@ -379,20 +277,18 @@ def exports_symbol(
                 return _pe_exports(path, symbol) if head.startswith(b"MZ") else None
             if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
                 return None
-            segments = _segments(file, head)
+            segments = read_segments(file, head)
             if deep:
                 return _elf_exports(file, segments, symbol, Path(path))
-            return _DynamicSymbols(file, segments).has(symbol.encode())
-    except (OSError, ValueError, struct.error, OverflowError, KeyError):
+            return DynamicSymbols(file, segments).has(symbol)
+    except (OSError, ValueError):
         return None
 
 
 # --- PE -----------------------------------------------------------------------------------------------------
 
 
-def _check_pe(
-    path: str | os.PathLike[str], head: bytes, size: int, machine: str, host: str
-) -> Finding | None:
+def _check_pe(path: str | os.PathLike[str], head: bytes, size: int, machine: str, host: str) -> Finding | None:
     import pefile
 
     if len(head) < 64:
@@ -401,23 +297,34 @@ def _check_pe(
     if new_header + 24 > size:
         return _truncated(size, new_header + 24)
     try:
-        pe = pefile.PE(os.fspath(path), fast_load=True)
+        with _open_pe(path) as pe:
+            return _judge_pe(pe, new_header, size, machine, host)
     except pefile.PEFormatError as error:
-        return Finding("wrong_format", f"not a Windows DLL: {error}", {"found": "a damaged PE file"})
-    try:
-        found = _pe_machine(pe)
-        if found == "arm64ec" and not (machine == "x86_64" and host == "aarch64"):
-            return _wrong_machine("arm64ec (x64 programs on an Arm Windows)", machine)
-        if found not in (machine, "arm64ec"):
-            return _wrong_machine(found, machine)
-        if not pe.is_dll():
-            return Finding("wrong_format", "not a Windows DLL: a program", {"found": "a program"})
-        needed = max((section.PointerToRawData + section.SizeOfRawData for section in pe.sections), default=0)
-        if size < needed:
-            return _truncated(size, needed)
-        exported = _export_names(pe)
-    finally:
-        pe.close()
+        return Finding("wrong_format", f"not a Windows DLL: {error}", {"found": "a damaged file"})
+    except Exception:  # noqa: BLE001 - pefile raises unrelated types on damaged tables; then the loader decides
+        return None
+
+
+def _open_pe(path: str | os.PathLike[str]) -> contextlib.closing[Any]:
+    import pefile
+
+    return contextlib.closing(pefile.PE(os.fspath(path), fast_load=True))
+
+
+def _judge_pe(pe: Any, new_header: int, size: int, machine: str, host: str) -> Finding | None:
+    header = pe.FILE_HEADER
+    needed = new_header + 24 + header.SizeOfOptionalHeader + 40 * header.NumberOfSections
+    needed = max([needed, *(section.PointerToRawData + section.SizeOfRawData for section in pe.sections)])
+    found = _pe_machine(pe)
+    if found == "arm64ec" and not (machine == "x86_64" and host == "aarch64"):
+        return _wrong_machine("arm64ec (x64 programs on an Arm Windows)", machine)
+    if found not in (machine, "arm64ec"):
+        return _wrong_machine(found, machine)
+    if not pe.is_dll():
+        return Finding("wrong_format", "not a Windows DLL: a program", {"found": "a program"})
+    if size < needed:
+        return _truncated(size, needed)
+    exported = _export_names(pe)
     return next((_no_factory(symbol) for symbol in FACTORY_SYMBOLS if symbol.encode() not in exported), None)
 
 
@@ -444,36 +351,36 @@ def _export_names(pe: Any) -> set[bytes]:
 
 
 def _pe_exports(path: str | os.PathLike[str], symbol: str) -> bool | None:
-    import pefile
-
     try:
-        pe = pefile.PE(os.fspath(path), fast_load=True)
-    except pefile.PEFormatError:
+        with _open_pe(path) as pe:
+            return symbol.encode() in _export_names(pe)
+    except Exception:  # noqa: BLE001 - pefile raises unrelated types on damaged tables
         return None
+
+
+def _starts_with(path: str | os.PathLike[str], magic: bytes) -> bool:
+    """Whether a regular file starts so; a pipe is not opened, that would wait for ever."""
     try:
-        return symbol.encode() in _export_names(pe)
-    finally:
-        pe.close()
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            return False
+        with Path(path).open("rb") as file:
+            return file.read(len(magic)) == magic
+    except (OSError, ValueError):
+        return False
 
 
 def file_version(path: str | os.PathLike[str]) -> str | None:
     """FileVersion of a PE file's VS_VERSIONINFO, on any platform; None where there is none."""
-    try:
-        with Path(path).open("rb") as file:
-            if file.read(2) != b"MZ":
-                return None
-        import pefile
+    if not _starts_with(path, b"MZ"):
+        return None
+    import pefile
 
-        pe = pefile.PE(os.fspath(path), fast_load=True)
-    except (OSError, ValueError):
-        return None
-    except pefile.PEFormatError:
-        return None
     try:
-        pe.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
-        return _version_string(pe) or _version_numbers(pe)
-    finally:
-        pe.close()
+        with _open_pe(path) as pe:
+            pe.parse_data_directories([pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_RESOURCE"]])
+            return _version_string(pe) or _version_numbers(pe)
+    except Exception:  # noqa: BLE001 - pefile raises unrelated types on damaged tables
+        return None
 
 
 def _version_string(pe: Any) -> str | None:

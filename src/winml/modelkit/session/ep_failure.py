@@ -220,24 +220,18 @@ def _judge(text: str, native_log: str, path: str | None, cause: str | None) -> _
 
 def _api_mismatch(text: str) -> _Verdict | None:
     """Plugin and ONNX Runtime do not speak the same version of the API; API n came with version 1.n."""
-    if found := re.search(
-        r"requested API version \[(\d+)\] is not available, only API versions \[1, (\d+)\]", text
-    ):
+    if found := re.search(r"requested API version \[(\d+)\] is not available, only API versions \[1, (\d+)\]", text):
         needs, has = int(found[1]), int(found[2])
         reason = f"onnxruntime too old: the plugin needs API {needs} (1.{needs}), here is API {has} (1.{has})"
         return _Verdict("ort_api_too_old", reason, {"api_needed": needs, "api_here": has})
     if found := re.search(r"requires ORT >= (\S+) \(API (\d+)\)\. Host ORT is (\S+) \(API (\d+)\)", text):
         reason = f"onnxruntime too old: the plugin needs {found[1]}, here is {found[3]}"
         return _Verdict("ort_api_too_old", reason, {"api_needed": int(found[2]), "api_here": int(found[4])})
-    if found := re.search(
-        r"ONNX Runtime version '(\S+)'.*is below the minimum supported version (\S+?)\.?$", text
-    ):
+    if found := re.search(r"ONNX Runtime version '(\S+)'.*is below the minimum supported version (\S+?)\.?$", text):
         reason = f"onnxruntime too old: the plugin needs {found[2]}, here is {found[1]}"
         return _Verdict("ort_api_too_old", reason)
     if found := re.search(r"invalid ort_version_supported=(\d+) \(expected at least (\d+)\)", text):
-        reason = (
-            f"onnxruntime too new: the plugin was built for API {found[1]}, here API {found[2]} is the least"
-        )
+        reason = f"onnxruntime too new: the plugin was built for API {found[1]}, here API {found[2]} is the least"
         return _Verdict("ort_api_too_new", reason, {"api_built_for": int(found[1])})
     if found := re.search(r"Experimental function (\w+?)_SinceV(\d+) is not available in this build", text):
         # Experimental functions come and go: which side is behind depends on the version that runs.

@@ -180,9 +180,7 @@ def _choose_named(target: EPDeviceTarget, spec: EPDeviceSpec, sources: EntryList
     return Choice(entry, target.device, rule)
 
 
-def _choose_open(
-    target: EPDeviceTarget, sources: EntryList, *, fresh: bool, progress: Progress | None
-) -> Choice:
+def _choose_open(target: EPDeviceTarget, sources: EntryList, *, fresh: bool, progress: Progress | None) -> Choice:
     devices = [target.device] if target.device else list(DEVICES)
     rule = f"first usable EP for {devices[0]}" if target.device else "first usable of npu, gpu, cpu"
     candidates = [

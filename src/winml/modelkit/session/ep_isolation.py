@@ -244,7 +244,9 @@ def _incompatibility(entry: EPEntry) -> list[dict[str, Any]]:
         try:
             said = ask(entry.ep_name, item)
         except Exception as error:  # noqa: BLE001 - an EP that cannot answer has simply no word of its own
-            found.append({"device": item.type.name, "reasons_bitmask": None, "notes": None, "error": _first_line(error)})
+            found.append(
+                {"device": item.type.name, "reasons_bitmask": None, "notes": None, "error": _first_line(error)}
+            )
             continue
         get = said.get if isinstance(said, dict) else lambda key, said=said: getattr(said, key, None)
         found.append(

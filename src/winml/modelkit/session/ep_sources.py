@@ -171,8 +171,7 @@ def select_entries(entries: Sequence[EPEntry], ep_name: str, source: str | None 
     return [
         entry
         for entry in entries
-        if entry.ep_name == ep_name
-        and (source is None or source == entry.source or source in entry.also_from)
+        if entry.ep_name == ep_name and (source is None or source == entry.source or source in entry.also_from)
     ]
 
 
@@ -196,9 +195,7 @@ class _Search:
             if real in self._places:
                 first = self.entries[self._places[real]]
                 if entry.source not in (first.source, *first.also_from):
-                    self.entries[self._places[real]] = replace(
-                        first, also_from=(*first.also_from, entry.source)
-                    )
+                    self.entries[self._places[real]] = replace(first, also_from=(*first.also_from, entry.source))
                 return
             self._places[real] = len(self.entries)
         winner = self._winners.setdefault(entry.ep_name, entry)

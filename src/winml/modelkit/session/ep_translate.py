@@ -44,9 +44,7 @@ class Translated:
 Translate = Callable[[dict[str, str], "WinMLDevice", Wishes], Translated]
 
 
-def translate(
-    spec: EPDeviceSpec | None, options: Mapping[str, str], device: WinMLDevice, wishes: Wishes
-) -> Translated:
+def translate(spec: EPDeviceSpec | None, options: Mapping[str, str], device: WinMLDevice, wishes: Wishes) -> Translated:
     """Provider options that honour the wishes.
 
     Raises:

@@ -28,9 +28,7 @@ def read_assignment(session: Any) -> list[dict[str, Any]]:
     ]
 
 
-def summarise(
-    groups: list[dict[str, Any]], target_ep: str, *, aliases: Callable[[str], str] = str
-) -> dict[str, Any]:
+def summarise(groups: list[dict[str, Any]], target_ep: str, *, aliases: Callable[[str], str] = str) -> dict[str, Any]:
     """Sum up the assigned subgraphs.
 
     Args:
