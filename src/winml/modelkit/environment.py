@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +115,8 @@ def _os_name() -> str:
 
 def package_version(name: str) -> str | None:
     """Version of an installed distribution, or None."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

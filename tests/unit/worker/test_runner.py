@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from winml.modelkit.errors import DeviceNotFound, WinMLError, WorkerCrashed, WorkerTimedOut
-from winml.modelkit.worker import Job, JobResult, Worker, run_job
-from winml.modelkit.worker.runner import describe_exit
+from winml.modelkit.worker.runner import Job, JobResult, Worker, describe_exit, run_job
 
 JOBS = Path(__file__).parents[2] / "fixtures" / "jobs"
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
@@ -156,7 +155,7 @@ def test_announced_phases_extend_the_limit_and_silent_ones_do_not() -> None:
 @pytest.mark.parametrize("holding", ["True", "False"])
 def test_child_ends_when_the_parent_is_killed(holding: str) -> None:
     script = (
-        "from winml.modelkit.worker import Job, Worker\n"
+        "from winml.modelkit.worker.runner import Job, Worker\n"
         "worker = Worker()\n"
         "def show(event): print(worker.pid, flush=True)\n"
         f"worker.run(Job('worker_jobs:hang', {{'holding_the_interpreter': {holding}}}), on_event=show)\n"

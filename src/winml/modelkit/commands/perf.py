@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from winml.modelkit.commands import options
+
+if TYPE_CHECKING:
+    from winml.modelkit.perf.request import PerfRequest
+    from winml.modelkit.worker.runner import Worker
 
 
 @click.command("perf")
@@ -65,6 +69,14 @@ def perf(ctx: click.Context, **given: Any) -> None:
     Exit codes: 0 done; 1 the work failed; 2 usage; 3 the target is not available here; 4 it ran, and the evidence
     falls short of what was demanded; 5 a vendor library crashed or timed out; 130 interrupted.
     """
+    from winml.modelkit.perf.early import start_worker
+
+    with start_worker() as worker:
+        _measure(ctx, given, worker)
+
+
+def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
+    # Imported while the worker is busy loading ONNX Runtime.
     from winml.modelkit.console import report_file
     from winml.modelkit.console.perf_text import render_perf
     from winml.modelkit.console.progress import Progress
@@ -74,7 +86,7 @@ def perf(ctx: click.Context, **given: Any) -> None:
         report_file.check(given["output"], overwrite=given["overwrite"])
     request = _request(given)
     with Progress(quiet=given["quiet"]) as progress:
-        document = run_perf(request, command=["winml", *_arguments(ctx)], observer=progress)
+        document = run_perf(request, command=["winml", *_arguments(ctx)], observer=progress, worker=worker)
     name = document.effective.model.name if document.effective else given["model"]
     saved = report_file.save(document, kind="perf", name=name, output=given["output"])
     if given["format"] == "json":
@@ -93,7 +105,7 @@ def _arguments(ctx: click.Context) -> list[str]:
     return ["perf", *sys.argv[2:]] if len(sys.argv) > 1 and sys.argv[1] == "perf" else [str(ctx.info_name)]
 
 
-def _request(given: dict[str, Any]) -> Any:
+def _request(given: dict[str, Any]) -> PerfRequest:
     """The request as plain data; raises UsageError for what cannot be meant."""
     from winml.modelkit.perf.request import PerfRequest
     from winml.modelkit.perf.shape_sets import parse_dims, parse_shapes

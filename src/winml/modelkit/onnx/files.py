@@ -222,6 +222,8 @@ def _not_onnx(buffer: wire.Buffer, size: int, name: str, error: wire.WireError) 
     details = {"path": name, "bytes": size}
     head = wire.part(buffer, 0, min(size, 512))
     what, hint = recognise(head, size)
+    if not what and _is_tensor(buffer, size):
+        what, hint = "a single tensor (TensorProto: test data of a model?)", "give the model's .onnx file"
     if what:
         return ModelError(
             f"{name}: not a valid ONNX protobuf ({size} bytes): it is {what}",
@@ -244,6 +246,15 @@ def _not_onnx(buffer: wire.Buffer, size: int, name: str, error: wire.WireError) 
         hint=_AGAIN,
         details=details,
     )
+
+
+def _is_tensor(buffer: wire.Buffer, size: int) -> bool:
+    """Whether it is a ``TensorProto``: its field 2 is a number, a model's is text."""
+    try:
+        kinds = {(number, kind) for number, kind, _, _ in wire.fields(buffer, 0, size)}
+    except wire.WireError:
+        return False
+    return (2, wire.VARINT) in kinds and any(number in (4, 5, 6, 7, 9, 10, 11) for number, _ in kinds)
 
 
 def _cut_off_at(buffer: wire.Buffer, size: int) -> tuple[str, int] | None:

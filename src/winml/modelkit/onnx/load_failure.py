@@ -149,32 +149,24 @@ def _names(model: Model, message: str) -> ModelError | None:
 
 
 def _unknown_operator(model: Model, message: str, runtime: Mapping[str, Any]) -> ModelError | None:
-    domain: str
     if found := re.search(r"([^\s:]*):([^\s:(]+)\(-?\d+\) is not a registered function/op", message):
         domain, operator = found[1], found[2]
-    elif found := re.search(r'"([^"]*)", -?\d+\) : .*Error No opset import for domain', message):
-        domain, operator = found[1], ""
-    elif found := re.search(r"No Op registered for (\S+) with domain_version of (-?\d+)", message):
+    elif found := re.search(r"No Op registered for (\S+) with domain_version of", message):
         operator = found[1]
         domain = next((n.domain for g in walk_graphs(model) for n in g.nodes if n.op_type == operator), "")
+    elif "No opset import for domain" in message:
+        # ONNX Runtime brings its own domains into scope by itself.
+        return _custom_operator(model)
     else:
         return None
     if domain not in KNOWN_DOMAINS:
         return _custom_operator(model)
-    if not operator:
-        return _error(
-            model,
-            f"it uses operators of the domain {domain!r} and does not import it",
-            "no_opset_for_domain",
-            "add the domain to the model's opset_import",
-            domain=domain,
-        )
     version = model.opset(domain)
     count = sum(n.op_type == operator and n.domain == domain for g in walk_graphs(model) for n in g.nodes)
-    where = f"opset {version} of {domain or 'ai.onnx'} in {_runtime_name(runtime)}"
+    opset = f"opset {version} of {domain or 'ai.onnx'}" if version else f"the domain {domain}"
     return _error(
         model,
-        f"it uses the operator {operator} ({_times(count)}), which {where} does not have",
+        f"it uses the operator {operator} ({_times(count)}), which {opset} in {_runtime_name(runtime)} does not have",
         "unknown_operator",
         "upgrade onnxruntime, or export the model again with the opset that has the operator",
         domain=domain,

@@ -29,7 +29,6 @@ def time_runs(
     """
     # A collection in the middle of a run would be counted as the EP's time (as timeit does it).
     enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         if duration_s is None:

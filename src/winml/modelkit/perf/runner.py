@@ -38,6 +38,7 @@ from winml.modelkit.perf.document import (
     Precision,
     Target,
 )
+from winml.modelkit.perf.early import start_worker
 from winml.modelkit.perf.shape_sets import resolve_shape_sets, shapes_of_fed
 from winml.modelkit.perf.shapes import ResolvedShapes
 from winml.modelkit.session.ep_device import (
@@ -50,13 +51,12 @@ from winml.modelkit.session.ep_device import (
 )
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
 from winml.modelkit.session.ep_inventory import Choice, choose, name_what_is_there
-from winml.modelkit.worker import Job, Worker
-from winml.modelkit.worker.runner import PHASE_TIMEOUT_S
+from winml.modelkit.worker.runner import PHASE_TIMEOUT_S, Job, Worker
 
 if TYPE_CHECKING:
     from winml.modelkit.onnx.model import Model
     from winml.modelkit.perf.request import PerfRequest
-    from winml.modelkit.session.ep_sources import EPEntry
+    from winml.modelkit.session.ep_entry import EPEntry
 
 CPU_EP = "CPUExecutionProvider"
 
@@ -68,15 +68,27 @@ class Observer(Protocol):
         """A phase begins, expected to take so many seconds (0: not known)."""
 
 
-def run_perf(request: PerfRequest, *, command: Sequence[str] = (), observer: Observer | None = None) -> PerfDocument:
+def run_perf(
+    request: PerfRequest,
+    *,
+    command: Sequence[str] = (),
+    observer: Observer | None = None,
+    worker: Worker | None = None,
+) -> PerfDocument:
     """Measure one model on one target.
+
+    Args:
+        request: what to do.
+        command: the command line, for the report.
+        observer: told how far the work is.
+        worker: one of ``early.start_worker`` that has not had a job yet; it is closed here. Started here if None.
 
     Never raises for what a user or a vendor library can cause: the document then carries ``error``, with whatever was
     found out before.
     """
     run = _Run(request, list(command), observer)
     try:
-        run.go()
+        run.go(worker if worker is not None else start_worker())
     except KeyboardInterrupt:
         run.fail(Interrupted("interrupted by the user"))
     except WinMLError as error:
@@ -104,11 +116,11 @@ class _Run:
 
     # --- the order of things ---------------------------------------------------------------------------------------
 
-    def go(self) -> None:
-        source = resolve_model(self.request.model)
-        for text in source.warnings:
-            self.warn("model_name", text)
-        with self._start_worker() as worker:
+    def go(self, worker: Worker) -> None:
+        with worker:
+            source = resolve_model(self.request.model)
+            for text in source.warnings:
+                self.warn("model_name", text)
             target = resolve_target(self.request.ep, self.request.device, emulate=self.request.emulate)
             for problem in spec_problems():
                 self.warn("ep_spec", problem)
@@ -120,12 +132,9 @@ class _Run:
         if answer is None:
             # An earlier look at this machine led the automatic choice astray: look again, once.
             choice = self._choose(target, fresh=True)
-            with self._start_worker() as worker:
+            with start_worker() as worker:
                 answer = self._run_job(worker, self._job(source.path, model, target, choice), target)
         self._finish(answer, source.path, model, target)
-
-    def _start_worker(self) -> Worker:
-        return Worker(preload=("onnxruntime",), name="perf")
 
     def _attempt(
         self, worker: Worker, path: Path, model: Model, target: EPDeviceTarget, choice: Choice

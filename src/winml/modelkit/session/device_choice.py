@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winml.modelkit.errors import DeviceNotFound
-from winml.modelkit.session.ep_device import EP_DEVICE_SPECS
+from winml.modelkit.session.ep_device import known_spec
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def pick_device(ep: WinMLEP, device: str | None, *, emulate: bool, no_device_rea
         WinMLEPRegistrationFailed: the EP registered and offers no device.
         DeviceNotFound: it offers devices, but not the one asked for.
     """
-    spec = EP_DEVICE_SPECS.get(ep.entry.ep_name)
+    spec = known_spec(ep.entry.ep_name)
     real = [item for item in ep.devices if not item.virtual]
     if not real:
         raise WinMLEPRegistrationFailed(no_device_reason, dll_path=ep.entry.path, ep=ep.arg0, cause="no_device")
@@ -68,7 +68,7 @@ def pick_device(ep: WinMLEP, device: str | None, *, emulate: bool, no_device_rea
 
 
 def _refuse(ep: WinMLEP, order: tuple[str, ...], real: list[WinMLDevice]) -> PickedDevice:
-    spec = EP_DEVICE_SPECS.get(ep.entry.ep_name)
+    spec = known_spec(ep.entry.ep_name)
     name = spec.alias if spec else ep.entry.ep_name
     offers = ", ".join(f"{item.device} ({item.facts['Name'] or item.vendor})" for item in real)
     reason = f"{name} offers no {' or '.join(order)} on this machine; it lists: {offers}"

@@ -20,8 +20,8 @@ from typing import Any
 import platformdirs
 
 from winml.modelkit._version import __version__
+from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_isolation import EMULATOR, NO_DEVICE, USABLE, EPProbe
-from winml.modelkit.session.ep_sources import EPEntry
 
 _GOOD_S = 24 * 3600.0
 _FAILED_S = 300.0

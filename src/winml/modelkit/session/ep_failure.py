@@ -13,8 +13,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from winml.modelkit.errors import EXIT_CRASH, EXIT_UNAVAILABLE, TargetUnavailable
-from winml.modelkit.session.ep_binary import examine_library, file_version
-from winml.modelkit.session.ep_owner import owning_distribution, runtime_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +73,7 @@ class WinMLEPRegistrationFailed(TargetUnavailable):
         dll_path: the library.
         ep: canonical name of the EP.
         cause: one of ``CAUSES``, where the caller knows it; the text is then taken as the reason. Only a text
-            that names an ORT API mismatch is believed over ``no_session``.
+            that names an ORT API mismatch is believed over ``no_device`` and ``no_session``.
         fallback_version: version of the library where it is known already.
         native_log: what the library and ONNX Runtime wrote meanwhile; some causes are named only there.
         details: further plain data.
@@ -171,6 +169,9 @@ class WinMLEPRegistrationFailed(TargetUnavailable):
 def _version_of(path: str) -> str | None:
     if not Path(path).is_absolute():  # a path of another platform, in a recorded text
         return None
+    from winml.modelkit.session.ep_binary import file_version
+    from winml.modelkit.session.ep_owner import owning_distribution
+
     version = file_version(path)
     if version is None and (owner := owning_distribution(path)) is not None:
         version = owner[1]
@@ -199,10 +200,11 @@ def _judge(text: str, native_log: str, path: str | None, cause: str | None) -> _
     core = _core(text)
     if cause is not None and cause not in CAUSES:
         raise ValueError(f"unknown cause {cause!r}")
-    if cause == "no_session":
-        return _api_mismatch(core) or _api_mismatch(native_log) or _Verdict(cause, core)
     if cause is not None:
-        return _Verdict(cause, core)
+        mismatch = None
+        if cause in ("no_device", "no_session"):
+            mismatch = _api_mismatch(core) or _api_mismatch(native_log)
+        return mismatch or _Verdict(cause, core)
     for judge in (_api_mismatch, _registered_already, _win32, _no_factory, _linker):
         verdict = judge(core)
         if verdict is not None:
@@ -235,6 +237,8 @@ def _api_mismatch(text: str) -> _Verdict | None:
         return _Verdict("ort_api_too_new", reason, {"api_built_for": int(found[1])})
     if found := re.search(r"Experimental function (\w+?)_SinceV(\d+) is not available in this build", text):
         # Experimental functions come and go: which side is behind depends on the version that runs.
+        from winml.modelkit.session.ep_owner import runtime_version
+
         built_for, here = int(found[2]), runtime_version()
         older = here is not None and _minor(here) < built_for
         reason = (
@@ -363,6 +367,8 @@ def _look_again(verdict: _Verdict, path: str | None) -> _Verdict:
     vague = verdict.cause in ("file_missing", "wrong_format") or verdict.details.get("win32") == 126
     if not vague or "dependency" in verdict.details or path is None or not Path(path).is_absolute():
         return verdict
+    from winml.modelkit.session.ep_binary import examine_library
+
     finding = examine_library(path)
     if finding is not None:
         return _Verdict(finding.cause, finding.reason, {**verdict.details, **finding.details})

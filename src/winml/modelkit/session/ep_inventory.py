@@ -21,10 +21,11 @@ from winml.modelkit.session.ep_device import (
     find_spec,
     preferred_eps,
 )
+from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
 from winml.modelkit.session.ep_isolation import EPProbe, isolated_ep_register
 from winml.modelkit.session.ep_preflight import preflight
-from winml.modelkit.session.ep_sources import EntryList, EPEntry, find_entries, select_entries
+from winml.modelkit.session.ep_sources import EntryList, find_entries, select_entries
 
 AT_ONCE = 4
 """How many libraries are tried at the same time."""

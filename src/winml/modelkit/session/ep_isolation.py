@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from winml.modelkit.errors import WinMLError, WorkerDied, WorkerTimedOut
-from winml.modelkit.session.ep_device import EP_DEVICE_SPECS
+from winml.modelkit.session.ep_device import known_spec
+from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
 from winml.modelkit.session.ep_preflight import preflight
-from winml.modelkit.session.ep_sources import EPEntry
 from winml.modelkit.session.one_node import ONE_NODE_MODEL
 from winml.modelkit.session.placement import RECORD_ASSIGNMENT, read_assignment
-from winml.modelkit.worker import Job, run_job
+from winml.modelkit.worker.runner import Job, run_job
 
 if TYPE_CHECKING:
     from winml.modelkit.worker.child import JobContext
@@ -134,7 +134,7 @@ def _judge(entry: EPEntry, answer: dict[str, Any], seconds: float) -> EPProbe:
 def _why(entry: EPEntry, incompatibility: list[dict[str, Any]], seen: list[dict[str, Any]]) -> str:
     """The EP's own word where it has one, else what hardware it serves against what is here."""
     words = [item["notes"] for item in incompatibility if item.get("notes")]
-    spec = EP_DEVICE_SPECS.get(entry.ep_name)
+    spec = known_spec(entry.ep_name)
     reason = "registered, no device"
     if words:
         return f"{reason}: {'; '.join(dict.fromkeys(words))}"
@@ -185,7 +185,7 @@ def _try_device(entry: EPEntry, device: Any) -> DeviceProbe:
     import numpy as np
     import onnxruntime as ort
 
-    spec = EP_DEVICE_SPECS.get(entry.ep_name)
+    spec = known_spec(entry.ep_name)
     # A device class that the EP does not serve is an emulator of one that it does, or nothing to run on.
     emulates = None
     if spec is not None and device.device not in spec.devices:

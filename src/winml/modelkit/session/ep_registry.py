@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from winml.modelkit.errors import TargetUnavailable, WinMLError
-from winml.modelkit.session.ep_device import EP_DEVICE_SPECS, find_spec
+from winml.modelkit.session.ep_device import find_spec, known_spec
+from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
-from winml.modelkit.session.ep_sources import EPEntry
 
 __all__ = ["WinMLDevice", "WinMLEP", "WinMLEPRegistrationFailed", "WinMLEPRegistry"]
 
@@ -199,7 +199,8 @@ class WinMLEPRegistry:
                 ort.register_execution_provider_library(entry.ep_name, path)
         except Exception as error:  # onnxruntime raises several unrelated types; each is parsed into one failure
             raise WinMLEPRegistrationFailed(error, dll_path=path, ep=entry.ep_name) from error
-        meta = EP_DEVICE_SPECS[entry.ep_name].meta_ep_names if entry.ep_name in EP_DEVICE_SPECS else ()
+        spec = known_spec(entry.ep_name)
+        meta = spec.meta_ep_names if spec else ()
         devices = [
             _describe(device)
             for device in ort.get_ep_devices()

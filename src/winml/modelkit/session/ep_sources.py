@@ -15,6 +15,7 @@ from typing import Any
 from winml.modelkit.errors import UnknownEP
 from winml.modelkit.session.ep_binary import FACTORY_SYMBOLS, examine_library, exports_symbol, process_machine
 from winml.modelkit.session.ep_device import EP_DEVICE_SPECS, find_spec
+from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_folder import (
     FolderProblem,
     LibraryNames,
@@ -42,31 +43,6 @@ CATALOG = "the Windows ML EP catalog"
 
 MsixReader = Callable[[], Iterable[tuple[str, str]]]
 """Gives (package full name, package root folder) of every MSIX package of the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class EPEntry:
-    """One EP library that was found, or one bundled EP; plain data that can be sent to a worker.
-
-    Attributes:
-        ep_name: canonical EP name it is registered under.
-        path: absolute path of the library; None for an EP bundled in onnxruntime.
-        source: one of ``ep_device.SOURCES``.
-        distribution: PyPI distribution, NuGet id or MSIX package that carries it, if any.
-        package_version: version of that package, if any.
-        shadowed_by: path of the entry of the same EP that wins over this one, or None if this one is used.
-        origin: where it was looked for (a folder of --ep-path, WINMLCLI_EP_PATH ...), for the report.
-        also_from: further sources that lead to the same file.
-    """
-
-    ep_name: str
-    path: str | None
-    source: str
-    distribution: str | None = None
-    package_version: str | None = None
-    shadowed_by: str | None = None
-    origin: str | None = None
-    also_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from winml.modelkit.errors import EvidenceShortfall, InputError, RunFailed, WinMLError
 from winml.modelkit.session import placement
-from winml.modelkit.session.ep_device import EP_DEVICE_SPECS
+from winml.modelkit.session.ep_device import known_spec
 
 if TYPE_CHECKING:
     from winml.modelkit.session.ep_registry import WinMLDevice
@@ -234,7 +234,7 @@ def _name_nodes(graph: Any) -> None:
 
 
 def _alias(name: str) -> str:
-    spec = EP_DEVICE_SPECS.get(name)
+    spec = known_spec(name)
     return spec.alias if spec else name
 
 

@@ -2,8 +2,7 @@
 
 A job is plain data: the name of a function and its arguments. Native code of a vendor library can only end, hang or
 scribble in that child; the parent turns whatever happens into one result or one structured failure.
+
+The parent's side is ``worker.runner`` (``Job``, ``Worker``, ``run_job``), the child's ``worker.child``. They are not
+imported here: the child would pay for the parent's imports.
 """
-
-from winml.modelkit.worker.runner import Job, JobResult, Worker, run_job
-
-__all__ = ["Job", "JobResult", "Worker", "run_job"]

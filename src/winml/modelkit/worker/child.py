@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -22,11 +23,13 @@ class JobContext:
 
     Attributes:
         rss_at_start: resident bytes before anything but the interpreter was loaded, or None.
+        preload_s: seconds that the modules took which were imported while waiting for the job.
     """
 
     def __init__(self, channel: BinaryIO, rss_at_start: int | None) -> None:
         self._channel = channel
         self.rss_at_start = rss_at_start
+        self.preload_s = 0.0
 
     def emit(self, event: str, **data: Any) -> None:
         """Send one event to the parent. Never called inside a timing loop."""
@@ -107,7 +110,9 @@ def main() -> None:
 
     faulthandler.enable()
     context = JobContext(channel, rss)
+    started = time.perf_counter()
     _preload(sys.argv[1:])
+    context.preload_s = time.perf_counter() - started
     line = sys.stdin.buffer.readline()
     if not line:
         os._exit(1)

@@ -80,13 +80,16 @@ class Worker:
                 **_own_group(),
             )
         self._events: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        threading.Thread(target=self._pump, name="worker-events", daemon=True).start()
+        self._reader = threading.Thread(target=self._pump, name="worker-events", daemon=True)
+        self._reader.start()
 
     def _pump(self) -> None:
         stdout = self._process.stdout
-        if stdout is not None:
-            for line in stdout:
-                self._events.put(line)
+        # Closed under our hands only if something the child left behind keeps the pipe open.
+        with contextlib.suppress(ValueError, OSError):
+            if stdout is not None:
+                for line in stdout:
+                    self._events.put(line)
         self._events.put(None)
 
     @property
@@ -210,6 +213,7 @@ class Worker:
         """End the child if it still runs, and collect it."""
         self.kill()
         self._process.wait()
+        self._reader.join(1.0)
         for pipe in (self._process.stdin, self._process.stdout):
             _close(pipe)
 
