@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
@@ -200,7 +200,9 @@ def test_ten_hostile_libraries_cost_only_their_rows(
     assert took < 25.0
     assert left_running(done.mark) == []
     document = json.loads(done.out)
-    rows = {Path(row["library"]["path"]).stem.removeprefix("lib"): row for row in document["eps"] if row["library"]["path"]}
+    rows = {
+        Path(row["library"]["path"]).stem.removeprefix("lib"): row for row in document["eps"] if row["library"]["path"]
+    }
     for name, (status, code) in EXPECTED.items():
         row = rows[name]
         assert (row["status"], row["code"]) == (status, code), row

@@ -106,9 +106,7 @@ def test_no_path_of_the_building_machine_inside(model: onnx.ModelProto) -> None:
     assert re.findall(r"""(?:^|[\s"'(])(?:/|[A-Za-z]:[\\/])\w\S*""", str(words)) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["two words.onnx", "it's.onnx", "模型.onnx", "new\nline.onnx", "model", "m.txt"]
-)
+@pytest.mark.parametrize("name", ["two words.onnx", "it's.onnx", "模型.onnx", "new\nline.onnx", "model", "m.txt"])
 def test_onnxruntime_opens_every_name_the_loader_accepts(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     try:

@@ -11,6 +11,7 @@ from winml.modelkit._version import __version__
 
 if TYPE_CHECKING:
     from winml.modelkit.errors import DeviceNotFound, WinMLError
+    from winml.modelkit.models.auto import WinMLAutoModel
     from winml.modelkit.session.ep_device import EP_DEVICE_SPECS, VALID_EPS, EPDeviceTarget
     from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
     from winml.modelkit.session.ep_registry import WinMLEP, WinMLEPRegistry
@@ -21,6 +22,7 @@ _EXPORTS = {
     "EPDeviceTarget": "winml.modelkit.session.ep_device",
     "EP_DEVICE_SPECS": "winml.modelkit.session.ep_device",
     "VALID_EPS": "winml.modelkit.session.ep_device",
+    "WinMLAutoModel": "winml.modelkit.models.auto",
     "WinMLEP": "winml.modelkit.session.ep_registry",
     "WinMLEPRegistrationFailed": "winml.modelkit.session.ep_failure",
     "WinMLEPRegistry": "winml.modelkit.session.ep_registry",
@@ -33,6 +35,7 @@ __all__ = [
     "VALID_EPS",
     "DeviceNotFound",
     "EPDeviceTarget",
+    "WinMLAutoModel",
     "WinMLEP",
     "WinMLEPRegistrationFailed",
     "WinMLEPRegistry",

@@ -18,9 +18,7 @@ from winml.modelkit.errors import DeviceNotFound, Interrupted, WorkerCrashed
 PYTHON_M = [sys.executable, "-m", "winml.modelkit"]
 
 
-def winml(
-    *args: str, env: dict[str, str] | None = None, timeout: float = 60
-) -> subprocess.CompletedProcess[str]:
+def winml(*args: str, env: dict[str, str] | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Run ``python -m winml.modelkit`` in a fresh process."""
     return subprocess.run(
         [*PYTHON_M, *args],

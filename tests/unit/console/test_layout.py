@@ -68,7 +68,9 @@ def test_empty_table_says_so() -> None:
 
 
 def test_absent_text_is_a_dash() -> None:
-    assert draw([Table("T", [Column("A"), Column("B")], [Row([Cell(""), Cell("x")])])], PIPE).splitlines()[-1] == "  -  x"
+    assert (
+        draw([Table("T", [Column("A"), Column("B")], [Row([Cell(""), Cell("x")])])], PIPE).splitlines()[-1] == "  -  x"
+    )
 
 
 def test_lines_with_and_without_a_title() -> None:

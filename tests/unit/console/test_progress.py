@@ -42,8 +42,10 @@ def test_plain_lines_only_for_phases_that_last(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.usefixtures("_quick")
 @pytest.mark.parametrize("options", [{"quiet": True}, {"plain": False}])
-def test_quiet_and_not_plain_show_nothing_in_a_pipe(capsys: pytest.CaptureFixture[str], options: dict[str, bool]) -> None:
-    with Progress(look=PIPE, **options) as shown:  # type: ignore[arg-type]
+def test_quiet_and_not_plain_show_nothing_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], options: dict[str, bool]
+) -> None:
+    with Progress(look=PIPE, **options) as shown:
         shown.phase("first")
         time.sleep(0.3)
     assert capsys.readouterr().err == ""

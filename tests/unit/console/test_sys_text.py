@@ -11,6 +11,7 @@ from winml.modelkit.session.ep_inventory import Inventory
 from winml.modelkit.system.document import SECTIONS, Section, SysDocument
 from winml.modelkit.system.report import build
 
+
 @pytest.fixture(scope="module", autouse=True)
 def _streams() -> None:
     prepare()

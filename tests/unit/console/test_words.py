@@ -19,7 +19,12 @@ def test_size(count: int | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("ids", "text"),
-    [((None, None), "-"), ((0x8086, 0x7D1D), "8086:7d1d"), ((0x1022, None), "1022:-"), ((0x4D4F4351, 1), "4d4f4351:0001")],
+    [
+        ((None, None), "-"),
+        ((0x8086, 0x7D1D), "8086:7d1d"),
+        ((0x1022, None), "1022:-"),
+        ((0x4D4F4351, 1), "4d4f4351:0001"),
+    ],
 )
 def test_pci_id(ids: tuple[int | None, int | None], text: str) -> None:
     assert words.pci_id(*ids) == text

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fixtures.pe_image import make_dll
 from winml.modelkit.errors import TargetUnavailable, error_from_dict
-from winml.modelkit.session import ep_failure, ep_owner
+from winml.modelkit.session import ep_owner
 from winml.modelkit.session.ep_failure import CAUSES, WinMLEPRegistrationFailed
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what the Linux loader says")
@@ -279,7 +279,7 @@ def test_plugin_built_for_an_api_that_is_gone() -> None:
 def test_experimental_functions_tie_a_plugin_to_one_runtime(
     monkeypatch: pytest.MonkeyPatch, runtime: str | None, cause: str
 ) -> None:
-    monkeypatch.setattr(ep_failure, "runtime_version", lambda: runtime)
+    monkeypatch.setattr(ep_owner, "runtime_version", lambda: runtime)
     text = SESSION.format(n=9, kind="NOT_IMPLEMENTED") + (
         "Experimental function OrtEpApi_ReleaseEpContextConfig_SinceV28 is not available in this build\n"
     )

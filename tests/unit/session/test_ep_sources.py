@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.version import Version
 
 from fixtures.pe_image import ARM64, make_dll
 from winml.modelkit.session import ep_sources
@@ -399,13 +400,14 @@ def test_no_plugin_package_is_imported() -> None:
 
 
 def test_installed_plugins_of_this_environment_are_found() -> None:
-    from importlib.metadata import version
+    from importlib.metadata import distributions
 
+    installed = {item.name.lower().replace("_", "-"): item.version for item in distributions()}
     found = find_entries(environ={})
     for name, ep in (("onnxruntime-qnn", QNN), ("onnxruntime-ep-openvino", OPENVINO)):
-        (entry,) = select_entries(found.entries, ep, "pypi")
-        assert entry.package_version == version(name)
-        assert Path(str(entry.path)).is_file()
+        entries = select_entries(found.entries, ep, "pypi")
+        assert [entry.package_version for entry in entries] == ([installed[name]] if name in installed else [])
+        assert all(entry.path and Path(entry.path).is_file() for entry in entries)
 
 
 @linux
@@ -447,9 +449,26 @@ def test_nuget_on_an_arm_windows(find: Finder, tmp_path: Path) -> None:
     assert libraries(find(home=tmp_path, platform="win32", machine="x86_64")) == []
 
 
+@st.composite
+def versions(draw: st.DrawFn) -> tuple[str, Version]:
+    """A version as NuGet writes it, and as packaging, an independent implementation, reads it."""
+    release = ".".join(str(part) for part in draw(st.lists(st.integers(0, 30), min_size=1, max_size=4)))
+    number = draw(st.none() | st.integers(0, 30))
+    return (
+        (release, Version(release)) if number is None else (f"{release}-rc.{number}", Version(f"{release}rc{number}"))
+    )
+
+
+@given(versions(), versions())
+def test_order_of_versions_agrees_with_packaging(left: tuple[str, Version], right: tuple[str, Version]) -> None:
+    ours = ep_sources._version_key(left[0]), ep_sources._version_key(right[0])
+    assert (ours[0] < ours[1], ours[0] == ours[1]) == (left[1] < right[1], left[1] == right[1])
+
+
 @given(st.lists(st.text("0123456789.-+abrc", max_size=12)))
 def test_any_folder_name_in_the_nuget_cache_has_a_place(names: list[str]) -> None:
-    assert sorted(sorted(names, key=ep_sources._version_key), key=ep_sources._version_key)[:0] == []
+    ordered = sorted(names, key=ep_sources._version_key)
+    assert sorted(ordered) == sorted(names)
 
 
 # --- Windows ML catalog and MSIX (recorded facts; not seen on hardware) ---------------------------------------

@@ -39,6 +39,16 @@ def test_without_wishes_nothing_is_added() -> None:
         assert translate(find_spec(alias), {}, device(ov_device="CPU"), Wishes(None, None, ())).options == {}
 
 
+def test_threads_are_a_number_only_where_it_is_known_whose_they_are() -> None:
+    open_wish = Wishes(None, None, (), 8, "ONNX Runtime's default: physical cores")
+    on_cpu = translate(find_spec("cpu"), {}, device(), open_wish)
+    assert (on_cpu.threads, on_cpu.threads_rule) == (8, "ONNX Runtime's default: physical cores")
+    on_openvino = translate(find_spec("openvino"), {}, device(ov_device="CPU"), open_wish)
+    assert (on_openvino.threads, on_openvino.threads_rule) == (None, "OpenVINO's default")
+    asked = translate(find_spec("openvino"), {}, device(ov_device="CPU"), Wishes(3, None, (), 3, "as asked"))
+    assert asked.threads == 3
+
+
 @pytest.mark.parametrize(("asked", "options"), [("fp16", {"enable_htp_fp16_precision": "1"}), ("bf16", {"htp_bf16_enable": "1"})])
 def test_qnn_takes_half_precisions(asked: str, options: dict[str, str]) -> None:
     assert translate(find_spec("qnn"), {}, device(), Wishes(None, asked, ())).options == options

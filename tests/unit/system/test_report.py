@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
@@ -134,7 +134,12 @@ def test_a_library_that_died_shows_how_and_where_its_output_is() -> None:
     )
     probe = made.probe("AbortExecutionProvider", "crashed", path="/x/libabort.so", source="directory", failure=failure)
     row = ep_row(report(made.inventory(probe)), "AbortExecutionProvider")
-    assert (row.status, row.code, row.log, row.last_lines) == ("crashed", "crashed", "/logs/1.log", ["terminate called"])
+    assert (row.status, row.code, row.log, row.last_lines) == (
+        "crashed",
+        "crashed",
+        "/logs/1.log",
+        ["terminate called"],
+    )
 
 
 def test_size_and_hash_are_of_the_file_itself(tmp_path: Path) -> None:
@@ -184,7 +189,9 @@ def test_readiness_of_what_a_catalog_offers() -> None:
 def test_readiness_of_a_library_that_fails_names_cause_and_next_step() -> None:
     name = "NvTensorRTRTXExecutionProvider"
     failure = made.failed(name, "/x.so", "missing dependency libcuda.so.1", "missing_dependency")
-    row = catalog_row(report(made.inventory(made.probe(name, "failed", path="/x.so", failure=failure))), "nv_tensorrt_rtx")
+    row = catalog_row(
+        report(made.inventory(made.probe(name, "failed", path="/x.so", failure=failure))), "nv_tensorrt_rtx"
+    )
     assert row.readiness == "installed_not_usable"
     assert row.reason == "missing dependency libcuda.so.1"
     assert "driver" in str(row.next_step)

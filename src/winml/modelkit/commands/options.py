@@ -29,10 +29,9 @@ __all__ = [
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Decorator = Callable[[Function], Function]
 
 
-class KeyValue(click.ParamType):
+class KeyValue(click.ParamType):  # type: ignore[type-arg]  # generic in later versions of click only
     """``KEY=VALUE``; gives the pair of texts. A key may contain anything but ``=``, a value anything.
 
     Args:
@@ -48,9 +47,7 @@ class KeyValue(click.ParamType):
         """The pair as help shows it."""
         return self.metavar
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Split at the first ``=``."""
         if isinstance(value, tuple):  # converted already
             return value
@@ -60,7 +57,7 @@ class KeyValue(click.ParamType):
         return key.strip(), text
 
 
-class Seconds(click.ParamType):
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # as above
     """A span of time in seconds: a finite number more than 0 and no more than ten days."""
 
     name = "seconds"
@@ -77,9 +74,7 @@ class Seconds(click.ParamType):
         return seconds
 
 
-def to_mapping(
-    ctx: click.Context, param: click.Parameter, pairs: Sequence[tuple[str, str]]
-) -> dict[str, str]:
+def to_mapping(ctx: click.Context, param: click.Parameter, pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Click callback for a repeatable ``KeyValue`` option: one mapping, in which no key stands twice."""
     mapping: dict[str, str] = {}
     for key, value in pairs:
@@ -112,7 +107,7 @@ def model(function: Function) -> Function:
     return argument(option(with_model))  # type: ignore[return-value]  # the wrapper stands in for the function
 
 
-def output(help: str) -> Decorator[Function]:
+def output(help: str) -> Callable[[Function], Function]:
     """``-o/--output PATH``."""
     return click.option("-o", "--output", type=click.Path(), metavar="PATH", help=help)
 
@@ -163,7 +158,7 @@ def ep_options(function: Function) -> Function:
     )(function)
 
 
-def format_(*choices: str) -> Decorator[Function]:
+def format_(*choices: str) -> Callable[[Function], Function]:
     """``-f/--format``; the first choice is the default. The function gets ``format: str``."""
     return click.option(
         "-f",
@@ -175,7 +170,7 @@ def format_(*choices: str) -> Decorator[Function]:
     )
 
 
-def timeout(help: str) -> Decorator[Function]:
+def timeout(help: str) -> Callable[[Function], Function]:
     """``--timeout SECONDS``, more than 0; None if left out."""
     return click.option("--timeout", type=Seconds(), metavar="SECONDS", help=help)
 

@@ -25,7 +25,8 @@ def write_document(document: Document) -> None:
 def to_json(document: Document, *, ascii_only: bool = False) -> str:
     r"""The document as indented JSON with a line break at its end.
 
-    A file name that is not valid text, as Linux allows, is shown with its odd bytes as ``\udcNN`` spelt out: JSON can't carry it.
+    A file name that is not valid text, as Linux allows, is shown with its odd bytes as ``\udcNN`` spelt out, since
+    JSON can't carry it.
     """
     from winml.modelkit.documents import encode
 

@@ -70,9 +70,7 @@ def format_failure(document: PerfDocument, *, verbose: bool = False) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def format_perf(
-    document: PerfDocument, look: Look, *, verbose: bool = False, report: Path | None = None
-) -> str:
+def format_perf(document: PerfDocument, look: Look, *, verbose: bool = False, report: Path | None = None) -> str:
     """What was found out as text; empty if that is nothing. The summary is its first line and its last.
 
     Args:
@@ -279,7 +277,9 @@ def _phases(phases: Phases) -> str:
 def _memory(memory: Memory | None) -> Block:
     if memory is None:
         return Lines("Memory", [Cell("n/a (not recorded: --no-memory)")])
-    table = Table("Resident memory of the worker process", [Column("Stage"), Column("Resident", right=True), Column("Change")])
+    table = Table(
+        "Resident memory of the worker process", [Column("Stage"), Column("Resident", right=True), Column("Change")]
+    )
     before: int | None = None
     for stage in [*memory.stages]:
         table.rows.append(_memory_row(stage.stage, stage.rss_bytes, before, "the system gave no figure"))
@@ -330,10 +330,7 @@ def _inputs(inputs: dict[str, FedInput]) -> Table:
     return Table(
         "Inputs",
         [Column("Name"), Column("Type"), Column("Shape"), Column("Data")],
-        [
-            Row([Cell(name), Cell(item.dtype), Cell(_shape(item)), Cell(item.origin)])
-            for name, item in inputs.items()
-        ],
+        [Row([Cell(name), Cell(item.dtype), Cell(_shape(item)), Cell(item.origin)]) for name, item in inputs.items()],
     )
 
 

@@ -85,14 +85,13 @@ class Progress:
             with self._lock:
                 name, started, expect_s = self._name, self._phase_started, self._expect_s
             left = started + _PLAIN_AFTER_S - time.monotonic()
-            if not name or name == told:
-                left = None
-            elif left <= 0:
+            waiting = bool(name) and name != told
+            if waiting and left <= 0:
                 about = f" (about {_seconds(expect_s)})" if expect_s >= _PLAIN_AFTER_S else ""
                 write_err(f"{name}{about} ...\n")
                 told = name
                 continue
-            self._changed.wait(left)
+            self._changed.wait(left if waiting else None)
             self._changed.clear()
 
     # --- a terminal -------------------------------------------------------------------------------------------

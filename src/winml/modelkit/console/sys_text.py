@@ -153,9 +153,7 @@ def _details(row: EPRow, verbose: bool) -> Iterator[Cell]:
 
 def _catalog(catalog: list[CatalogRow]) -> Table:
     titles = ("EP", "Vendor", "Serves", "Readiness")
-    table = Table(
-        "Readiness of every execution provider", [Column(title) for title in titles], details="Next step"
-    )
+    table = Table("Readiness of every execution provider", [Column(title) for title in titles], details="Next step")
     for row in catalog:
         word, tone = _READINESS[row.readiness]
         cells = [

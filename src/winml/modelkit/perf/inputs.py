@@ -174,16 +174,16 @@ class _Maker:
     def ranged(self, value: ValueInfo, shape: tuple[int, ...], bounds: tuple[float, float]) -> tuple[Any, str]:
         low, high = bounds
         kind = dtype(value.dtype)
+        if not np.isfinite([low, high]).all() or low > high:
+            raise _bad_range(value.name, low, high, kind)
         if kind.is_integer and kind.numpy:
             info = np.iinfo(kind.numpy)
             whole = low == int(low) and high == int(high)
-            if not whole or not info.min <= low <= high <= info.max:
+            if not whole or not info.min <= low or not high <= info.max:
                 raise _bad_range(value.name, low, high, kind)
             array = self._random.integers(int(low), int(high), shape, kind.numpy, endpoint=True)
             return array, f"integers {int(low)} to {int(high)}, as asked"
         if kind.name.startswith("float") and kind.numpy:
-            if not low <= high or not np.isfinite([low, high]).all():
-                raise _bad_range(value.name, low, high, kind)
             return self._random.uniform(low, high, shape).astype(kind.numpy), f"uniform {low:g} to {high:g}, as asked"
         raise _bad_range(value.name, low, high, kind)
 
@@ -353,10 +353,11 @@ def _invalid(name: str, why: str, hint: str = "write one with numpy.savez(FILE, 
 
 def _read_npz(path: Path, name: str) -> dict[str, Any]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise _invalid(name, "it is a single array (.npy), which does not say which input it is for")
-        with loaded:
+        # Opened here, for NumPy leaves its own file open where it fails.
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise _invalid(name, "it is a single array (.npy), which does not say which input it is for")
             doubled = sorted({key for key in loaded.files if loaded.files.count(key) > 1})
             if doubled:
                 raise _invalid(name, f"it holds more than one array for {', '.join(map(repr, doubled))}")

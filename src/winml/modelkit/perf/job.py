@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from winml.modelkit import memory
 from winml.modelkit.environment import load_sample
 from winml.modelkit.errors import WinMLError
+from winml.modelkit.perf.phases import MEASURE_PHASE
 from winml.modelkit.session import compute_precision
 from winml.modelkit.session.device_choice import PickedDevice, pick_device
 from winml.modelkit.session.ep_device import known_spec
@@ -80,8 +81,8 @@ def run(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
     picked = _pick(ep, args)
     registered = clock()
     stages.mark("EP registered")
-    settings, threads_rule = _settings(entry, picked, args)
-    context.emit("target", **_target(ep, picked, settings, threads_rule))
+    settings, threads, rule = _settings(entry, picked, args)
+    context.emit("target", **_target(ep, picked, settings), threads=threads, threads_rule=rule)
     context.phase("make the session")
     before = clock()
     session = WinMLSession(args["model"], picked.device if picked else None, settings)
@@ -124,15 +125,18 @@ def _pick(ep: WinMLEP, args: dict[str, Any]) -> PickedDevice | None:
     return pick_device(ep, args["device"], emulate=args["emulate"], no_device_reason=reason)
 
 
-def _settings(entry: EPEntry, picked: PickedDevice | None, args: dict[str, Any]) -> tuple[SessionSettings, str]:
+def _settings(
+    entry: EPEntry, picked: PickedDevice | None, args: dict[str, Any]
+) -> tuple[SessionSettings, int | None, str]:
     spec = known_spec(entry.ep_name)
     options = dict(args["ep_options"])
-    rule = "as asked" if args["threads"] is not None else "ONNX Runtime's default"
+    threads, rule = args["pool_threads"], args["pool_rule"]
     if picked is not None:
         defaults = dict(spec.default_options.get(picked.serves, {})) if spec else {}
-        wishes = Wishes(args["threads"], args["inference_precision"], tuple(args["declared_precisions"]))
+        declared = tuple(args["declared_precisions"])
+        wishes = Wishes(args["threads"], args["inference_precision"], declared, threads, rule)
         translated = translate(spec, {**defaults, **options}, picked.device, wishes)
-        options, rule = translated.options, translated.threads_rule
+        options, threads, rule = translated.options, translated.threads, translated.threads_rule
     settings = SessionSettings(
         ep_name=entry.ep_name,
         ep_options=options,
@@ -141,10 +145,10 @@ def _settings(entry: EPEntry, picked: PickedDevice | None, args: dict[str, Any])
         dims=args["fixed_dims"],
         custom_ops=tuple(args["custom_ops"]),
     )
-    return settings, rule
+    return settings, threads, rule
 
 
-def _target(ep: WinMLEP, picked: PickedDevice | None, settings: SessionSettings, threads_rule: str) -> dict[str, Any]:
+def _target(ep: WinMLEP, picked: PickedDevice | None, settings: SessionSettings) -> dict[str, Any]:
     """What is sent to the parent as soon as it is decided, so that a report of a crash can name it."""
     spec = known_spec(ep.entry.ep_name)
     device = picked.device if picked else None
@@ -161,7 +165,6 @@ def _target(ep: WinMLEP, picked: PickedDevice | None, settings: SessionSettings,
             "plugin_version": ep.version,
         },
         "ep_options": dict(settings.ep_options),
-        "threads_rule": threads_rule,
     }
 
 
@@ -226,7 +229,7 @@ def _measure(
         stages.mark("after warm-up")
         each = (warm_end - warm_begin) / args["warmup"] if args["warmup"] else first - begin
         expect = args["duration_s"] or each * (args["iterations"] or 1)
-        context.phase("measure", expect_s=expect)
+        context.phase(MEASURE_PHASE, expect_s=expect)
         stages.start_peak()
         load_start = {**load_sample(), "monotonic_s": time.monotonic()}
         samples = time_runs(call, call_args, args["iterations"], args["duration_s"])

@@ -7,6 +7,7 @@ here. This process never imports onnxruntime, onnx or numpy.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -39,6 +40,8 @@ from winml.modelkit.perf.document import (
     Target,
 )
 from winml.modelkit.perf.early import start_worker
+from winml.modelkit.perf.peak import PeakSampler
+from winml.modelkit.perf.phases import MEASURE_PHASE
 from winml.modelkit.perf.shape_sets import resolve_shape_sets, shapes_of_fed
 from winml.modelkit.perf.shapes import ResolvedShapes
 from winml.modelkit.session.ep_device import (
@@ -105,6 +108,7 @@ class _Run:
         self.observer = observer
         self.measured: dict[str, Any] | None = None
         self.entry: EPEntry | None = None
+        self._sampler: PeakSampler | None = None
         self._sampled_peak: int | None = None
         self.shape_sets: list[ResolvedShapes] = []
         self.document = PerfDocument(
@@ -214,7 +218,7 @@ class _Run:
         effective.seed = request.seed or 0
         effective.io_binding = bool(request.io_binding)
         effective.input_data = request.input_data
-        session_threads, effective.threads, effective.threads_rule = _threads(request.threads)
+        session_threads, pool_threads, pool_rule = _threads(request.threads)
         fixed = self._fixed_dims()
         effective.dims_fixed_in_session = bool(fixed)
         return Job(
@@ -227,6 +231,8 @@ class _Run:
                 "ep_options": dict(request.ep_options),
                 "threads": request.threads,
                 "session_threads": session_threads,
+                "pool_threads": pool_threads,
+                "pool_rule": pool_rule,
                 "inference_precision": _asked_precision(request.inference_precision),
                 "declared_precisions": float_types(model),
                 "strict": request.strict,
@@ -250,12 +256,15 @@ class _Run:
         return self.shape_sets[0].given_dims
 
     def _run_job(self, worker: Worker, job: Job, target: EPDeviceTarget) -> dict[str, Any]:
+        def on_event(event: dict[str, Any]) -> None:
+            self._event(event, worker.pid)
+
         try:
             return worker.run(
                 job,
                 timeout=self.request.timeout_s,
                 phase_timeout=max(PHASE_TIMEOUT_S, self.request.duration_s or 0.0),
-                on_event=self._event,
+                on_event=on_event,
             ).value
         except WorkerDied as error:
             if self.measured is None:
@@ -268,16 +277,21 @@ class _Run:
                 name_what_is_there(error, self.request.ep_path, self.phase)
             raise
 
-    def _event(self, event: dict[str, Any]) -> None:
+    def _event(self, event: dict[str, Any], pid: int) -> None:
         kind = event["event"]
         if kind == "phase":
             self.phase(event["name"], float(event["expect_s"]))
+            # Linux: the worker reads its own high-water mark, exactly and without a second process awake.
+            if event["name"] == MEASURE_PHASE and self.request.memory and sys.platform != "linux":
+                self._sampler = self._sampler or PeakSampler(pid)
         elif kind == "target":
             self._note_target(event)
         elif kind == "placement":
             self.document.placement = msgspec.convert(event["placement"], Placement)
         elif kind == "measured":
             self.measured = event["value"]
+            if self._sampler is not None:
+                self._sampled_peak = self._sampler.stop()
 
     def _note_target(self, event: dict[str, Any]) -> None:
         effective = self._effective()
@@ -294,6 +308,7 @@ class _Run:
         )
         effective.target = msgspec.convert({**target, "library": library}, Target)
         effective.ep_options = event["ep_options"]
+        effective.threads = event["threads"]
         effective.threads_rule = event["threads_rule"]
         if effective.target.emulated:
             self.warn("emulated", "this ran in an emulator on the CPU; its timings say nothing about real hardware")

@@ -26,18 +26,23 @@ class Wishes:
         threads: CPU threads asked for, or None.
         precision: ``fp32``, ``bf16``, ``fp16``, or None for the EP's own choice.
         declared: floating-point types the model declares (``fp32``, ``fp16``, ``bf16``, ``fp64``).
+        pool_threads: threads ONNX Runtime's own pool will have, or None if that is not known.
+        pool_rule: why that many, in words.
     """
 
     threads: int | None
     precision: str | None
     declared: tuple[str, ...]
+    pool_threads: int | None = None
+    pool_rule: str = "ONNX Runtime's default"
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Provider options with the wishes in them, and who keeps to the thread count."""
+    """Provider options with the wishes in them, how many threads compute (None: not known), and why that many."""
 
     options: dict[str, str]
+    threads: int | None
     threads_rule: str
 
 
@@ -57,7 +62,7 @@ def translate(spec: EPDeviceSpec | None, options: Mapping[str, str], device: Win
     name = spec.alias if spec else "this EP"
     if wishes.precision is not None:
         raise _refused(name, wishes.precision, "it has no known option for it")
-    return Translated(dict(options), _own_pool(name, wishes))
+    return _own_pool(dict(options), name, wishes)
 
 
 def _refused(name: str, precision: str, why: str) -> UsageError:
@@ -69,16 +74,16 @@ def _refused(name: str, precision: str, why: str) -> UsageError:
     )
 
 
-def _own_pool(name: str, wishes: Wishes) -> str:
-    what = "as asked" if wishes.threads is not None else "ONNX Runtime's default"
-    return f"{what}, for nodes on the CPU EP; {name} schedules its own work"
+def _own_pool(options: dict[str, str], name: str, wishes: Wishes) -> Translated:
+    rule = f"{wishes.pool_rule}, for nodes on the CPU EP; {name} schedules its own work"
+    return Translated(options, wishes.pool_threads, rule)
 
 
 def cpu(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Translated:
     """The CPU EP computes in the types the model declares."""
     if wishes.precision is not None and wishes.declared and wishes.declared != (wishes.precision,):
         raise _refused("cpu", wishes.precision, f"it computes in the types of the model, {', '.join(wishes.declared)}")
-    return Translated(options, "as asked" if wishes.threads is not None else "ONNX Runtime's default: physical cores")
+    return Translated(options, wishes.pool_threads, wishes.pool_rule)
 
 
 _OPENVINO_HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
@@ -96,15 +101,15 @@ def openvino(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Tr
     properties: dict[str, str] = {}
     if wishes.precision is not None:
         properties["INFERENCE_PRECISION_HINT"] = _OPENVINO_HINTS[wishes.precision]
-    rule = _own_pool("openvino", wishes)
-    if key == "CPU":
-        rule = "OpenVINO's default"
-        if wishes.threads is not None:
-            properties["INFERENCE_NUM_THREADS"] = str(wishes.threads)
-            rule = "as asked, through INFERENCE_NUM_THREADS"
+    if key == "CPU" and wishes.threads is not None:
+        properties["INFERENCE_NUM_THREADS"] = str(wishes.threads)
     if properties:
         options["load_config"] = merge_load_config(options.get("load_config"), key, properties)
-    return Translated(options, rule)
+    if key != "CPU":
+        return _own_pool(options, "openvino", wishes)
+    if wishes.threads is None:
+        return Translated(options, None, "OpenVINO's default")
+    return Translated(options, wishes.threads, "as asked, through INFERENCE_NUM_THREADS")
 
 
 def qnn(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Translated:
@@ -124,4 +129,4 @@ def qnn(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Transla
                 hint="leave either out",
             )
         options[name] = value
-    return Translated(options, _own_pool("qnn", wishes))
+    return _own_pool(options, "qnn", wishes)

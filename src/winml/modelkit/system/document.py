@@ -13,9 +13,7 @@ SCHEMA: Literal["winml.sys/1"] = "winml.sys/1"
 Section = Literal["machine", "devices", "eps", "catalog"]
 SECTIONS: tuple[Section, ...] = ("machine", "devices", "eps", "catalog")
 
-Status = Literal[
-    "usable", "emulator", "no_device", "no_session", "failed", "crashed", "timed_out", "shadowed"
-]
+Status = Literal["usable", "emulator", "no_device", "no_session", "failed", "crashed", "timed_out", "shadowed"]
 Readiness = Literal["usable", "emulator_only", "installed_not_usable", "not_installed", "other_platform"]
 
 
@@ -83,7 +81,7 @@ class EPRow(Document, kw_only=True):
 
     ``reason``, ``code`` and ``hint`` say why it is not usable, or not usable for real; they are null for a usable
     one. ``fallback_version`` is the version of a library that did not get as far as reporting one. ``shadowed_by`` is
-    the library that is used in its place. ``log`` holds the library's own output, where it failed.
+    the library that is used in its place. ``log`` is the file with the library's own output.
     """
 
     ep: str

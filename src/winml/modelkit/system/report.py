@@ -158,7 +158,7 @@ def _tried(probe: EPProbe) -> EPRow:
     row.fallback_version = failure.fallback_version if failure is not None else None
     row.devices = [_ep_device(device) for device in probe.devices]
     row.seconds = round(probe.seconds, 3)
-    row.log = details.get("log")
+    row.log = details.get("log") or probe.details.get("log")
     row.last_lines = list(details.get("last_lines") or ())
     return row
 
