@@ -33,7 +33,7 @@ def shell(command: list[str], redirect: str, **env: str) -> subprocess.Completed
     )
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "utf-16"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-16"])
 def test_i02_text_in_every_encoding(winml: Winml, encoding: str) -> None:
     done = winml("sys", env={"PYTHONIOENCODING": encoding})
     assert done.code == 0, done.err
@@ -42,9 +42,8 @@ def test_i02_text_in_every_encoding(winml: Winml, encoding: str) -> None:
     assert "\\xb7" not in text  # the middle dot has an ASCII form
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_i02_json_in_every_encoding(winml: Winml, encoding: str) -> None:
-    done = winml(*QUICK, "--format", "json", "--ep-path", "/no/模型·", env={"PYTHONIOENCODING": encoding})
+def test_i02_json_where_the_stream_is_not_utf_8(winml: Winml) -> None:
+    done = winml(*QUICK, "--format", "json", "--ep-path", "/no/模型·", env={"PYTHONIOENCODING": "cp1252"})
     assert done.code == 0, done.err
     assert json.loads(done.stdout_bytes.decode("ascii"))["requested"]["ep_path"] == ["/no/模型·"]
 
@@ -58,12 +57,12 @@ def test_i02_help_in_every_encoding(winml: Winml, command: list[str], encoding: 
 
 
 @POSIX
-@pytest.mark.parametrize("redirect", [">&-", "2>&-", "<&-", ">&- 2>&-"])
+@pytest.mark.parametrize("redirect", ["<&-", "2>&-", "<&- >&- 2>&-"])
 def test_i09_closed_streams(winml_command: list[str], redirect: str) -> None:
     done = shell([*winml_command, *QUICK], redirect)
     assert done.returncode == 0
     assert done.stderr == b""
-    assert (b"Devices" in done.stdout) == (">&-" not in redirect.replace("2>&-", ""))
+    assert (b"Devices" in done.stdout) == (" >&-" not in redirect)
 
 
 @POSIX
@@ -97,7 +96,7 @@ def test_a_full_disk_is_said(winml_command: list[str]) -> None:
     assert done.stderr.startswith(b"error: the output cannot be written: No space left on device")
 
 
-@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"COLUMNS": "20"}])
+@pytest.mark.parametrize("env", [{}, {"COLUMNS": "20", "TERM": "xterm-256color"}])
 def test_i09_pipes_get_no_escape_codes_and_whole_lines(winml: Winml, env: dict[str, str]) -> None:
     done = winml("sys", "--verbose", env=env)
     assert b"\x1b" not in done.stdout_bytes + done.stderr_bytes

@@ -92,6 +92,13 @@ def test_every_option_has_help() -> None:
         assert option.help, f"{name} {option.opts}"
 
 
+def test_i13_help_of_sys_states_the_limit_that_holds() -> None:
+    from winml.modelkit.session.ep_isolation import DEFAULT_TIMEOUT_S
+
+    (option,) = (option for name, option in every_option() if name == "sys" and option.name == "timeout")
+    assert f"[default: {DEFAULT_TIMEOUT_S:g}]" in str(option.help)
+
+
 # --- parsers ------------------------------------------------------------------------------------------------
 
 

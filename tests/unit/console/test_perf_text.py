@@ -64,7 +64,7 @@ def test_target_names_library_source_and_versions() -> None:
     assert "  openvino on cpu: Some CPU · x86_64" in text
     assert "  onnxruntime-ep-openvino 1.8.1 from pypi" in text
     assert "  versions: package 1.8.1, EP 1.8.1+95d534b" in text
-    assert "  chosen because openvino was named" in text
+    assert "  chosen: openvino was named" in text
     assert made.PLUGIN not in "\n".join(text)
     assert f"  {made.PLUGIN}" in lines(made.document(), verbose=True)
 
@@ -88,13 +88,47 @@ def test_no_leftovers_no_table() -> None:
 
 def test_latency_table() -> None:
     text = lines(made.document())
-    row = text[text.index("Latency") + 2]
-    assert squeezed(row) == "100 6.31 ms 5.9 ms 6.1 ms 6.6 ms 6.9 ms 7.7 ms 8.05 ms 0.31 ms"
+    row = text[text.index("Latency in ms") + 2]
+    assert squeezed(row) == "100 6.31 5.90 6.10 6.60 6.90 7.70 8.05 0.31"
+
+
+@pytest.mark.parametrize(
+    ("scale", "title", "p50", "largest"),
+    [
+        (0.001, "Latency in µs", "6.10", "8.05"),
+        (0.02, "Latency in ms", "0.122", "0.161"),
+        (20, "Latency in ms", "122", "161"),
+        (1000, "Latency in s", "6.10", "8.05"),
+    ],
+)
+def test_latency_table_has_one_unit_that_suits_the_median(scale: float, title: str, p50: str, largest: str) -> None:
+    document = made.document()
+    assert document.result is not None
+    for name in ("mean", "min", "p50", "p90", "p95", "p99", "max", "stdev"):
+        figure = document.result.latency_ms
+        setattr(figure, name, getattr(figure, name) * scale)
+    text = lines(document)
+    row = text[text.index(title) + 2].split()
+    assert (row[3], row[7]) == (p50, largest)
+
+
+def test_passed_over_eps_are_one_line_per_reason() -> None:
+    document = made.document()
+    assert document.effective is not None
+    document.effective.passed_over = [
+        {"ep": "OpenVINOExecutionProvider", "device": "npu", "reason": "no device"},
+        {"ep": "QNNExecutionProvider", "device": "npu", "reason": "only an emulator here"},
+        {"ep": "OpenVINOExecutionProvider", "device": "gpu", "reason": "no device"},
+    ]
+    assert [line for line in lines(document) if "passed over" in line] == [
+        "  passed over: OpenVINO on npu, gpu: no device",
+        "  passed over: QNN on npu: only an emulator here",
+    ]
 
 
 def test_b10_percentiles_that_the_samples_cannot_carry_are_marked() -> None:
     text = lines(made.document(n=5))
-    row = text[text.index("Latency") + 2]
+    row = text[text.index("Latency in ms") + 2]
     assert "- (needs 10 samples)  - (needs 20 samples)  - (needs 100 samples)" in row
 
 
@@ -136,7 +170,7 @@ def test_h07_phases_apart() -> None:
 
 def test_h07_several_shapes() -> None:
     text = lines(made.by_shape())
-    rows = text[text.index("Latency by shape, in one session") + 2 :][:2]
+    rows = text[text.index("Latency in ms by shape, in one session") + 2 :][:2]
     assert "x 1x3x224x224; 164 inferences/s, 164 samples/s at batch size 1, first run 15 ms" in rows[0]
     assert "x 8x3x224x224; 20.5 inferences/s, 164 samples/s at batch size 8, first run 120 ms" in rows[1]
 

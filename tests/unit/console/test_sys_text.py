@@ -72,6 +72,14 @@ def test_a07_the_copy_that_lost_is_shown() -> None:
     assert r"C:\catalog\onnxruntime_providers_openvino_plugin.dll comes first" in text[0]
 
 
+def test_an_ep_outside_the_table_goes_by_its_short_name() -> None:
+    failure = made.failed("HangExecutionProvider", "/x/libhang.so", "no answer after 15.0 s", "timed_out", log="/l.log")
+    probe = made.probe("HangExecutionProvider", "timed_out", path="/x/libhang.so", failure=failure)
+    line = row(lines(made.inventory(probe)), "Execution providers found", "Hang")
+    assert "timed out" in line
+    assert line.endswith("no answer after 15.0 s; /x/libhang.so; log: /l.log")
+
+
 def test_verbose_adds_ids_hash_and_time() -> None:
     brief, long = "\n".join(lines(made.amd_machine())), "\n".join(lines(made.amd_machine(), verbose=True))
     for fact in ("1022:-", "tried in 0.50 s", "found through distribution onnxruntime-qnn"):

@@ -383,7 +383,7 @@ def read_all(data: bytes) -> None:
         assert error.code in ("model_not_onnx", "model_truncated", "model_empty", "git_lfs_pointer")
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 @given(st.binary(max_size=400))
 def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
     read_all(data)
@@ -397,7 +397,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))])
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 @given(damaged())
 def test_damaged_models_never_raise_anything_else(data: bytes) -> None:
     read_all(data)

@@ -113,7 +113,7 @@ def test_packed_doubles_are_little_endian() -> None:
     assert wire.packed_doubles(struct.pack("<2d", 1.5, -2.0)) == [1.5, -2.0]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=200))
 def test_a_file_reads_like_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fields"

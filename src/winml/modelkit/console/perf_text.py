@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -138,17 +140,21 @@ def _target(effective: PerfEffective, target: Target, verbose: bool) -> Lines:
     if library.path and (verbose or library.source == "directory"):
         lines.append(Cell(library.path, "dim"))
     if effective.rule:
-        lines.append(Cell(f"chosen because {effective.rule}"))
-    lines += [Cell(f"passed over: {_passed_over(item)}") for item in effective.passed_over]
+        lines.append(Cell(f"chosen: {effective.rule}"))
+    lines += [Cell(f"passed over: {line}") for line in _passed_over(effective.passed_over)]
     model = effective.model
     sha = f", sha256 {model.sha256 if verbose else model.sha256[:12]}" if model.sha256 else ""
     lines.append(Cell(f"model {model.path if verbose else model.name}, {size(model.bytes)}{sha}"))
     return Lines("Target", lines)
 
 
-def _passed_over(item: dict[str, str]) -> str:
-    name = item.get("ep", "").removesuffix("ExecutionProvider")
-    return f"{name} on {item.get('device', ABSENT)}: {item.get('reason', ABSENT)}"
+def _passed_over(items: Sequence[dict[str, str]]) -> list[str]:
+    """``OpenVINO on npu, gpu: why not``: one line per EP and reason."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        key = (item["ep"].removesuffix("ExecutionProvider"), item["reason"])
+        grouped.setdefault(key, []).append(item["device"])
+    return [f"{name} on {', '.join(devices)}: {reason}" for (name, reason), devices in grouped.items()]
 
 
 def _differences(document: PerfDocument, effective: PerfEffective) -> Iterator[tuple[str, str, str]]:
@@ -212,10 +218,12 @@ _STATISTICS = ("mean", "min", "p50", "p90", "p95", "p99", "max", "stdev")
 
 
 def _result(result: PerfResult) -> Iterator[Block]:
+    medians = [run.latency_ms.p50 for run in result.by_shape or ()] or [result.latency_ms.p50]
+    unit = _Unit.of(min(medians))
     if result.by_shape:
         rows = [
             Row(
-                _latency(run.latency_ms),
+                _latency(run.latency_ms, unit),
                 [
                     Cell(_shapes(run.inputs), "strong"),
                     Cell(f"{_throughput(run.throughput)}, first run {format_ms(run.first_run_ms)}"),
@@ -223,25 +231,45 @@ def _result(result: PerfResult) -> Iterator[Block]:
             )
             for run in result.by_shape
         ]
-        yield Table("Latency by shape, in one session", _latency_columns(), rows, details="Shapes")
+        title = f"Latency in {unit.name} by shape, in one session"
+        yield Table(title, _latency_columns(), rows, details="Shapes")
     else:
-        yield Table("Latency", _latency_columns(), [Row(_latency(result.latency_ms))])
+        yield Table(f"Latency in {unit.name}", _latency_columns(), [Row(_latency(result.latency_ms, unit))])
     throughput = [] if result.by_shape else [Cell(f"throughput {_throughput(result.throughput)}")]
     yield Lines(None, [*throughput, Cell(_phases(result.phases_ms))])
     yield _memory(result.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One unit and one number of decimals for a whole table, so that its figures line up."""
+
+    name: str
+    per_ms: float
+    decimals: int
+
+    @classmethod
+    def of(cls, p50_ms: float) -> _Unit:
+        """The unit that gives this median three significant digits."""
+        name, per_ms = ("µs", 1000.0) if p50_ms < 0.1 else ("ms", 1.0) if p50_ms < 1000 else ("s", 0.001)
+        digits = math.floor(math.log10(p50_ms * per_ms)) if p50_ms > 0 else 0
+        return cls(name, per_ms, max(0, 2 - digits))
+
+    def text(self, value_ms: float) -> str:
+        return f"{value_ms * self.per_ms:.{self.decimals}f}"
 
 
 def _latency_columns() -> list[Column]:
     return [Column("n", right=True), *(Column(name, right=True) for name in _STATISTICS)]
 
 
-def _latency(latency: Latency) -> list[Cell]:
+def _latency(latency: Latency, unit: _Unit) -> list[Cell]:
     cells = [Cell(str(latency.n))]
     for name in _STATISTICS:
         value: float | None = getattr(latency, name)
         needs = latency.unsupported.get(name)
         if value is not None:
-            cells.append(Cell(format_ms(value), "strong" if name == "p50" else ""))
+            cells.append(Cell(unit.text(value), "strong" if name == "p50" else ""))
         else:
             cells.append(Cell(f"{ABSENT} (needs {needs} samples)" if needs else ABSENT, "dim"))
     return cells

@@ -84,7 +84,7 @@ def _devices(devices: list[DeviceRow], verbose: bool) -> Table:
 
 
 def _usable(row: DeviceRow) -> list[str]:
-    return list(dict.fromkeys(use.alias for use in row.eps if use.usable and use.emulates is None))
+    return list(dict.fromkeys(_short(use.alias) for use in row.eps if use.usable and use.emulates is None))
 
 
 def _emulators(row: DeviceRow) -> list[str]:
@@ -97,7 +97,7 @@ def _eps(eps: list[EPRow], verbose: bool) -> Table:
     for row in eps:
         status, tone = _STATUS[row.status]
         cells = [
-            Cell(row.alias, "dim" if row.status == "shadowed" else "strong"),
+            Cell(_short(row.alias), "dim" if row.status == "shadowed" else "strong"),
             Cell(status, tone),
             Cell(absent(_version(row))),
             Cell("; ".join(map(_device, row.devices)) or ABSENT),
@@ -105,6 +105,11 @@ def _eps(eps: list[EPRow], verbose: bool) -> Table:
         ]
         table.rows.append(Row(cells, [*_details(row, verbose)]))
     return table
+
+
+def _short(alias: str) -> str:
+    """EPs outside the table have no alias but their long name."""
+    return alias.removesuffix("ExecutionProvider") or alias
 
 
 def _version(row: EPRow) -> str | None:

@@ -342,13 +342,13 @@ def _value_info_of(raw: bytes) -> ValueInfo:
 
 
 def _value_info(buffer: Buffer, start: int, stop: int) -> ValueInfo:
-    info = ValueInfo()
+    name, kind_of = "", ValueType()
     for number, kind, a, b in wire.fields(buffer, start, stop):
         if number == 1 and kind == BYTES:
-            info.name = wire.text(buffer, a, b)
+            name = wire.text(buffer, a, b)
         elif number == 2 and kind == BYTES:
-            info.type = _value_type(buffer, a, b, 0)
-    return info
+            kind_of = _value_type(buffer, a, b, 0)
+    return ValueInfo(name, kind_of)
 
 
 def _value_type(buffer: Buffer, start: int, stop: int, depth: int) -> ValueType:
@@ -356,21 +356,26 @@ def _value_type(buffer: Buffer, start: int, stop: int, depth: int) -> ValueType:
         raise wire.WireError(f"types nested more than {_MAX_DEPTH} deep")
     found = ValueType()
     for number, kind, a, b in wire.fields(buffer, start, stop):
-        name = _TYPE_FIELDS.get(number)
-        if name is None or kind != BYTES:
-            continue
-        found = ValueType(name)
-        for inner, inner_kind, low, high in wire.fields(buffer, a, b):
-            if name in ("tensor", "sparse_tensor"):
-                if inner == 1 and inner_kind == VARINT:
-                    found.dtype = wire.signed(low)
-                elif inner == 2 and inner_kind == BYTES:
-                    found.shape = _shape(buffer, low, high)
-            elif name == "map" and inner == 1 and inner_kind == VARINT:
-                found.dtype = wire.signed(low)
-            elif inner_kind == BYTES and inner == (2 if name == "map" else 1) and name != "opaque":
-                found.element = _value_type(buffer, low, high, depth + 1)
+        if kind == BYTES and number in _TYPE_FIELDS:
+            found = _one_type(_TYPE_FIELDS[number], buffer, a, b, depth)
     return found
+
+
+def _one_type(name: str, buffer: Buffer, start: int, stop: int, depth: int) -> ValueType:
+    dtype = 0
+    shape: tuple[Dim, ...] | None = None
+    element: ValueType | None = None
+    for number, kind, a, b in wire.fields(buffer, start, stop):
+        if name in ("tensor", "sparse_tensor"):
+            if number == 1 and kind == VARINT:
+                dtype = wire.signed(a)
+            elif number == 2 and kind == BYTES:
+                shape = _shape(buffer, a, b)
+        elif name == "map" and number == 1 and kind == VARINT:
+            dtype = wire.signed(a)
+        elif kind == BYTES and number == (2 if name == "map" else 1) and name != "opaque":
+            element = _value_type(buffer, a, b, depth + 1)
+    return ValueType(name, dtype, shape, element)
 
 
 def _shape(buffer: Buffer, start: int, stop: int) -> tuple[Dim, ...]:

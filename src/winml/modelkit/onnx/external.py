@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from winml.modelkit.onnx.dtypes import nbytes_of
 from winml.modelkit.onnx.facts import ep_contexts, tensors
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ExternalFile", "ExternalFiles", "ExternalProblem", "context_files", "external_files"]
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalFile:
+class ExternalFile(NamedTuple):
     """A file beside the model.
 
     Attributes:
@@ -39,8 +37,7 @@ class ExternalFile:
     users: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalProblem:
+class ExternalProblem(NamedTuple):
     """Why the data of a tensor (or a compiled node) cannot be had.
 
     Attributes:
@@ -57,8 +54,7 @@ class ExternalProblem:
     reason: str
 
 
-@dataclass(slots=True)
-class ExternalFiles:
+class ExternalFiles(NamedTuple):
     """The files beside a model, and what is wrong with them.
 
     Attributes:
@@ -66,8 +62,8 @@ class ExternalFiles:
         problems: one per tensor or node whose data cannot be had.
     """
 
-    files: list[ExternalFile] = field(default_factory=list)
-    problems: list[ExternalProblem] = field(default_factory=list)
+    files: list[ExternalFile]
+    problems: list[ExternalProblem]
 
     @property
     def nbytes(self) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from winml.modelkit.onnx.model import Function, Graph, Model, Node, Skipped, Tensor
 
@@ -53,17 +52,15 @@ KNOWN_DOMAINS = frozenset(
 _FLOATS = {11: "fp64", 1: "fp32", 16: "bf16", 10: "fp16"}
 
 
-@dataclass(frozen=True, slots=True)
-class CustomOp:
+class CustomOp(NamedTuple):
     """An operator that neither ONNX, ONNX Runtime nor the model itself defines, and how often it is used."""
 
     domain: str
     op_type: str
-    count: int
+    times: int
 
 
-@dataclass(frozen=True, slots=True)
-class EPContext:
+class EPContext(NamedTuple):
     """A node that holds a part compiled by an EP (``com.microsoft::EPContext``).
 
     Attributes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from winml.modelkit.errors import ModelError
 from winml.modelkit.onnx.external import context_files, external_files
@@ -22,8 +21,7 @@ HASH_LIMIT = 4 * 2**30
 """Bytes, of all files of a model together, above which nothing is hashed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileHash:
+class FileHash(NamedTuple):
     """One file: its name (or path relative to the model's folder), size in bytes, and SHA-256 in hex."""
 
     name: str
@@ -31,8 +29,7 @@ class FileHash:
     sha256: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelHash:
+class ModelHash(NamedTuple):
     """The files of a model, each as ``sha256sum`` would give it: the model file first, then external data and
     compiled parts in the order of their first use.
 

@@ -179,13 +179,13 @@ def _custom_operator(model: Model) -> ModelError | None:
     custom = custom_ops(model)
     if not custom:
         return None
-    listed = _list([f"{op.domain}::{op.op_type} ({_times(op.count)})" for op in custom])
+    listed = _list([f"{op.domain}::{op.op_type} ({_times(op.times)})" for op in custom])
     return _error(
         model,
         f"it uses custom operators that no loaded library defines: {listed}",
         "custom_ops_missing",
         "give the library that defines them with --custom-ops LIBRARY",
-        operators=[{"domain": op.domain, "op_type": op.op_type, "count": op.count} for op in custom],
+        operators=[{"domain": op.domain, "op_type": op.op_type, "count": op.times} for op in custom],
     )
 
 

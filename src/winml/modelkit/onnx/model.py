@@ -3,14 +3,16 @@
 Nodes, types of values between nodes, and attributes are decoded when they are first asked for; damage inside
 them shows up then, as ``ModelError`` ``model_not_onnx``. Text that is not UTF-8 is given with ``\\xNN`` in
 place of the bad bytes. ``files.read_model`` makes these.
+
+Plain classes and named tuples rather than dataclasses: those cost several times as much at import, and this module
+is on the way of every command's start.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from winml.modelkit.errors import ModelError
 from winml.modelkit.onnx import wire
@@ -102,7 +104,6 @@ class Lazy(Generic[T]):
         return self._items
 
 
-@dataclass(slots=True, eq=False)
 class ExternalData:
     """Where a tensor's bytes stand outside the model file, as the file says it (unchecked).
 
@@ -113,13 +114,15 @@ class ExternalData:
         malformed: entries whose number could not be read, as ``key=text``.
     """
 
-    location: str | None = None
-    offset: int | None = None
-    length: int | None = None
-    malformed: tuple[str, ...] = ()
+    __slots__ = ("length", "location", "malformed", "offset")
+
+    def __init__(self) -> None:
+        self.location: str | None = None
+        self.offset: int | None = None
+        self.length: int | None = None
+        self.malformed: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
 class Tensor:
     """A constant tensor without its data.
 
@@ -132,12 +135,15 @@ class Tensor:
         small: the stored data fields (field number, bytes), kept only up to 1 KiB in total.
     """
 
-    name: str = ""
-    dtype: int = 0
-    dims: tuple[int, ...] = ()
-    inline_bytes: int = 0
-    external: ExternalData | None = None
-    small: tuple[tuple[int, bytes], ...] = ()
+    __slots__ = ("dims", "dtype", "external", "inline_bytes", "name", "small")
+
+    def __init__(self, name: str = "", dtype: int = 0, dims: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.dims = dims
+        self.inline_bytes = 0
+        self.external: ExternalData | None = None
+        self.small: tuple[tuple[int, bytes], ...] = ()
 
     @property
     def elements(self) -> int:
@@ -172,13 +178,15 @@ class Tensor:
         return tuple(values) if len(values) == count else None
 
 
-@dataclass(slots=True, eq=False)
 class SparseTensor:
     """A sparse constant: the values that are not zero, where they stand, and the dense shape."""
 
-    values: Tensor = field(default_factory=Tensor)
-    indices: Tensor = field(default_factory=Tensor)
-    dims: tuple[int, ...] = ()
+    __slots__ = ("dims", "indices", "values")
+
+    def __init__(self) -> None:
+        self.values = Tensor()
+        self.indices = Tensor()
+        self.dims: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -186,8 +194,7 @@ class SparseTensor:
         return self.values.name
 
 
-@dataclass(slots=True)
-class ValueType:
+class ValueType(NamedTuple):
     """The type of a value.
 
     Attributes:
@@ -212,12 +219,11 @@ class ValueType:
         return f"{self.kind}({self.element})" if self.element else self.kind
 
 
-@dataclass(slots=True)
-class ValueInfo:
+class ValueInfo(NamedTuple):
     """A named value: an input, an output, or a value between nodes."""
 
     name: str = ""
-    type: ValueType = field(default_factory=ValueType)
+    type: ValueType = ValueType()
 
     @property
     def kind(self) -> str:
@@ -235,14 +241,12 @@ class ValueInfo:
         return self.type.shape
 
 
-@dataclass(slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """An attribute value too large to keep (over 64 KiB: an embedded EP context): only its size in bytes."""
 
     nbytes: int
 
 
-@dataclass(slots=True, eq=False)
 class Attribute:
     """One attribute of a node.
 
@@ -254,10 +258,13 @@ class Attribute:
         reference: the parameter of the enclosing function that it takes its value from, or an empty string.
     """
 
-    name: str
-    kind: str
-    value: Any
-    reference: str = ""
+    __slots__ = ("kind", "name", "reference", "value")
+
+    def __init__(self, name: str, kind: str, value: Any, reference: str = "") -> None:
+        self.name = name
+        self.kind = kind
+        self.value = value
+        self.reference = reference
 
 
 class Node:

@@ -7,8 +7,7 @@ it the numbers are others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from winml.modelkit.onnx.model import Graph, Tensor
 
@@ -90,8 +89,7 @@ _ARGUMENTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """One use of an input's numbers.
 
     Attributes:

@@ -12,7 +12,10 @@ SCHEMA: Literal["winml.perf/1"] = "winml.perf/1"
 
 
 class PerfRequested(Document, kw_only=True):
-    """Every option as it was given; null where it was left out."""
+    """Every option as it was given; null where it was left out.
+
+    ``dims`` and ``shapes`` hold every size and shape that was given for a name, in that order.
+    """
 
     model: str
     ep: str | None = None
@@ -25,8 +28,8 @@ class PerfRequested(Document, kw_only=True):
     iterations: int | None = None
     warmup: int | None = None
     duration_s: float | None = None
-    dims: dict[str, int] = msgspec.field(default_factory=dict)
-    shapes: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    dims: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    shapes: dict[str, list[list[int]]] = msgspec.field(default_factory=dict)
     batch_size: int | None = None
     input_data: str | None = None
     seed: int | None = None

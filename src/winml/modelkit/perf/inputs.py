@@ -5,11 +5,7 @@ Imports numpy; for the worker child only.
 
 from __future__ import annotations
 
-import struct
 import sys
-import zipfile
-import zlib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +29,8 @@ __all__ = ["GeneratedInputs", "load_inputs", "make_inputs"]
 _KINDS = {"sequence": "a sequence", "optional": "an optional value", "map": "a map", "sparse_tensor": "a sparse tensor"}
 # Bit patterns of 1.0; those below it are the numbers from 0 up to it.
 _FLOAT8_ONE = {17: 0x38, 18: 0x40, 19: 0x3C, 20: 0x40}
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    SyntaxError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
-@dataclass(slots=True)
 class GeneratedInputs:
     """What is fed.
 
@@ -60,10 +43,13 @@ class GeneratedInputs:
         warnings: sentences about data that is fed as it is and may not be what the model wants.
     """
 
-    arrays: dict[str, Any] = field(default_factory=dict)
-    descriptions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    onnx_types: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    __slots__ = ("arrays", "descriptions", "onnx_types", "warnings")
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+        self.descriptions: dict[str, dict[str, Any]] = {}
+        self.onnx_types: dict[str, int] = {}
+        self.warnings: list[str] = []
 
     def add(self, value: ValueInfo, array: Any, origin: str) -> None:
         """Take one input's data."""
@@ -327,6 +313,8 @@ def load_inputs(path: str | os.PathLike[str], model: Model) -> GeneratedInputs:
     arrays = _read_npz(Path(path), name)
     _check_keys(name, list(arrays), wanted, optional, model)
     given = {**wanted, **{key: value for key, value in optional.items() if key in arrays}}
+    for value in given.values():
+        _refuse_unfeedable(value)
     made = GeneratedInputs()
     wrong: list[str] = []
     for key, value in given.items():
@@ -352,6 +340,15 @@ def _invalid(name: str, why: str, hint: str = "write one with numpy.savez(FILE, 
 
 
 def _read_npz(path: Path, name: str) -> dict[str, Any]:
+    import struct
+    import zipfile
+    import zlib
+
+    # What zipfile, zlib and NumPy raise for damaged archives and array headers.
+    unreadable = (
+        *(OSError, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, SyntaxError),
+        *(struct.error, zipfile.BadZipFile, zlib.error),
+    )
     try:
         # Opened here, for NumPy leaves its own file open where it fails.
         with path.open("rb") as file:
@@ -381,7 +378,7 @@ def _read_npz(path: Path, name: str) -> dict[str, Any]:
         raise _invalid(name, "its arrays take more memory than there is") from None
     except IsADirectoryError:
         raise _invalid(name, "it is a folder") from None
-    except _UNREADABLE as error:
+    except unreadable as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not an npz file"
         raise _invalid(name, why) from error
 

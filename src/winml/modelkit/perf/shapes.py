@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from winml.modelkit.errors import InputError, UsageError, WinMLError
 from winml.modelkit.onnx.dtypes import dtype
@@ -47,8 +47,7 @@ _UNNAMED = ("", "?", "-1", "*", "None")
 _LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultedDim:
+class DefaultedDim(NamedTuple):
     """A dimension nobody gave a number for.
 
     Attributes:
