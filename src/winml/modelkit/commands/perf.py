@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @options.verbose
 @options.quiet
 @click.pass_context
-def perf(ctx: click.Context, **given: Any) -> None:
+def perf(ctx: click.Context, /, **given: Any) -> None:
     """Measure the latency of an ONNX model, and prove where it ran.
 
     MODEL is an ONNX file, a folder with one, or the bundled sample "digits". The model runs in a process of its own.

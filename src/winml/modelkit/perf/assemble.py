@@ -9,6 +9,7 @@ import msgspec
 from winml.modelkit.errors import EvidenceShortfall, WinMLError
 from winml.modelkit.perf import statistics
 from winml.modelkit.perf.document import (
+    FedInput,
     Latency,
     PerfDocument,
     PerfResult,
@@ -53,7 +54,7 @@ def build_result(answer: dict[str, Any], batches: list[int | None], sampled_peak
 
 def _shape_run(run: dict[str, Any], batch: int | None) -> ShapeRun:
     return ShapeRun(
-        inputs=run["inputs"],
+        inputs=msgspec.convert(run["inputs"], dict[str, FedInput]),
         dims=run["dims"],
         batch_size=batch,
         first_run_ms=run["first_run_ms"],
@@ -96,7 +97,7 @@ def format_ms(value: float) -> str:
         return f"{value * 1000:.3g} µs"
     if value < 1000:
         return f"{value:.3g} ms" if value < 100 else f"{value:.0f} ms"
-    return f"{value / 1000:.3g} s"
+    return f"{value / 1000:.3g} s" if value < 100_000 else f"{value / 1000:.0f} s"
 
 
 def _rate(value: float) -> str:

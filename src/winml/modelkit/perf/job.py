@@ -17,7 +17,7 @@ from winml.modelkit.session.ep_device import known_spec
 from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_registry import WinMLEP, WinMLEPRegistry
 from winml.modelkit.session.ep_translate import Wishes, translate
-from winml.modelkit.session.session import CPU_EP, SessionSettings, WinMLSession, explain_run
+from winml.modelkit.session.session import CPU_EP, SessionSettings, WinMLSession, explain_run, ort_values
 
 if TYPE_CHECKING:
     from winml.modelkit.perf.inputs import GeneratedInputs
@@ -252,6 +252,8 @@ def _call(session: WinMLSession, feeds: dict[str, Any], *, io_binding: bool) -> 
     """The call that is timed, and its arguments."""
     ort_session = session.ort_session
     if not io_binding:
+        if session.needs_ort_values:
+            return ort_session.run_with_ort_values, (None, ort_values(feeds))
         return ort_session.run, (None, feeds)
     import numpy as np
 

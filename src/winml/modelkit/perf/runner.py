@@ -22,6 +22,7 @@ from winml.modelkit.errors import (
     DeviceNotFound,
     Interrupted,
     ModelError,
+    RunFailed,
     TargetUnavailable,
     WinMLError,
     WorkerDied,
@@ -276,6 +277,20 @@ class _Run:
             if target.ep is not None:
                 name_what_is_there(error, self.request.ep_path, self.phase)
             raise
+        except RunFailed as error:
+            self._name_guessed_sizes(error)
+            raise
+
+    def _name_guessed_sizes(self, error: RunFailed) -> None:
+        """A run that failed on a size nobody gave: say which sizes were chosen here."""
+        guessed = [item for found in self.shape_sets for item in found.defaults]
+        if not guessed or error.code != "run_failed":
+            return
+        named = dict.fromkeys(
+            f"{item.name or f'axis {item.axis} of {item.input}'}={item.value} ({item.rule})" for item in guessed
+        )
+        hint = f"sizes chosen here, since none was given: {', '.join(named)}; --dim or --shape sets them"
+        error.hint = f"{hint}; {error.hint}" if error.hint else hint
 
     def _event(self, event: dict[str, Any], pid: int) -> None:
         kind = event["event"]

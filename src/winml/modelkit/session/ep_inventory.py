@@ -7,6 +7,7 @@ was left open, and then accepts what an earlier look found as long as nothing it
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,14 +105,26 @@ def _probe_all(entries: Sequence[EPEntry], timeout: float, progress: Progress | 
     if not entries:
         return []
 
+    stop = threading.Event()
+
     def one(entry: EPEntry) -> EPProbe:
-        probe = isolated_ep_register(entry, timeout=timeout)
+        probe = isolated_ep_register(entry, timeout=timeout, stop=stop)
         if progress is not None:
             progress(entry.path or entry.ep_name)
         return probe
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe") as pool:
-        return list(pool.map(one, entries))
+        futures = [pool.submit(one, entry) for entry in entries]
+        try:
+            # In slices: Windows delivers Ctrl-C only between waits.
+            while concurrent.futures.wait(futures, timeout=0.5).not_done:
+                continue
+        except BaseException:
+            # Ctrl-C: leaving the block waits for the threads, and they for their children.
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from winml.modelkit.errors import WinMLError, WorkerDied, WorkerTimedOut
+from winml.modelkit.errors import Interrupted, WinMLError, WorkerDied, WorkerTimedOut
 from winml.modelkit.session.ep_device import known_spec
 from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
@@ -72,19 +73,27 @@ class EPProbe:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def isolated_ep_register(entry: EPEntry, *, timeout: float = DEFAULT_TIMEOUT_S) -> EPProbe:
+def isolated_ep_register(
+    entry: EPEntry, *, timeout: float = DEFAULT_TIMEOUT_S, stop: threading.Event | None = None
+) -> EPProbe:
     """Register one library in a fresh process and say what came of it; never raises for what the library does.
 
     Args:
         entry: the library, or a bundled EP (``path`` None).
         timeout: limit in seconds for the whole child.
+        stop: ends the child when another thread sets it.
+
+    Raises:
+        Interrupted: ``stop`` was set.
     """
     started = time.monotonic()
     if entry.path is not None and (finding := preflight(entry.path)) is not None:
         return EPProbe(entry, FAILED, finding, seconds=time.monotonic() - started)
     try:
         job = Job("winml.modelkit.session.ep_isolation:probe", {"entry": asdict(entry)})
-        answer = run_job(job, timeout=timeout, name=f"probe-{entry.ep_name}").value
+        result = run_job(job, timeout=timeout, stop=stop, name=f"probe-{entry.ep_name}")
+    except Interrupted:
+        raise
     except WorkerTimedOut as error:
         return EPProbe(entry, TIMED_OUT, _died(entry, error, "timed_out"), seconds=time.monotonic() - started)
     except WorkerDied as error:
@@ -95,7 +104,7 @@ def isolated_ep_register(entry: EPEntry, *, timeout: float = DEFAULT_TIMEOUT_S) 
     except WinMLError as error:
         failure = WinMLEPRegistrationFailed(error.reason, dll_path=entry.path, ep=entry.ep_name, cause="unknown")
         return EPProbe(entry, FAILED, failure, seconds=time.monotonic() - started)
-    return _judge(entry, answer, time.monotonic() - started)
+    return _judge(entry, result.value, str(result.log), time.monotonic() - started)
 
 
 def _died(entry: EPEntry, error: WorkerDied, cause: str) -> WinMLEPRegistrationFailed:
@@ -104,7 +113,7 @@ def _died(entry: EPEntry, error: WorkerDied, cause: str) -> WinMLEPRegistrationF
     return failure
 
 
-def _judge(entry: EPEntry, answer: dict[str, Any], seconds: float) -> EPProbe:
+def _judge(entry: EPEntry, answer: dict[str, Any], log: str, seconds: float) -> EPProbe:
     devices = tuple(DeviceProbe(**device) for device in answer["devices"])
     failure: WinMLEPRegistrationFailed | None = None
     if any(device.usable and device.emulates is None for device in devices):
@@ -127,7 +136,7 @@ def _judge(entry: EPEntry, answer: dict[str, Any], seconds: float) -> EPProbe:
         answer["plugin_version"],
         answer["runtime"],
         seconds,
-        {key: answer[key] for key in ("incompatibility", "hardware", "available_providers")},
+        {"log": log, **{key: answer[key] for key in ("incompatibility", "hardware", "available_providers")}},
     )
 
 

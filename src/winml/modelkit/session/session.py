@@ -146,9 +146,11 @@ class WinMLSession:
         text = str(error)
         if self.settings.strict and "fallback" in text and "disabled" in text.casefold():
             return self._strict_failure(text)
+        import onnxruntime as ort
+
         from winml.modelkit.onnx.load_failure import explain_load_failure
 
-        known = explain_load_failure(self.path, text)
+        known = explain_load_failure(self.path, text, {"version": ort.__version__})
         if known is not None:
             known.details.setdefault("original", text)
             return known
@@ -191,14 +193,38 @@ class WinMLSession:
             RunFailed: ONNX Runtime or the EP failed while running.
         """
         try:
+            if self.needs_ort_values:
+                values = self._session.run_with_ort_values(outputs, ort_values(feeds))
+                return [value if value.element_type() in NO_NUMPY_TYPE else value.numpy() for value in values]
             return list(self._session.run(outputs, dict(feeds)))
         except Exception as error:
             raise explain_run(error, _alias(self.settings.ep_name)) from error
+
+    @property
+    def needs_ort_values(self) -> bool:
+        """Whether an output has a type numpy lacks (bfloat16, float8), so that ``run`` must leave it an OrtValue."""
+        types = [item.type for item in self._session.get_outputs()]
+        return any(word in text for text in types for word in ("bfloat16", "float8", "float4", "int4"))
 
     def end_profiling(self) -> Path | None:
         """Write the profile and give its path, or None if none was written."""
         path = Path(self._session.end_profiling())
         return path if path.is_file() else None
+
+
+# TensorProto.DataType of types that ONNX Runtime cannot turn into numpy arrays: bfloat16, the float8s, int4s, float4.
+NO_NUMPY_TYPE = frozenset({16, 17, 18, 19, 20, 21, 22, 23, 24})
+
+
+def ort_values(feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """The same data as OrtValues, which can carry types that numpy lacks."""
+    import numpy as np
+    import onnxruntime as ort
+
+    return {
+        name: ort.OrtValue.ortvalue_from_numpy(value) if isinstance(value, np.ndarray) else value
+        for name, value in feeds.items()
+    }
 
 
 def explain_run(error: Exception, ep: str) -> WinMLError:
@@ -217,7 +243,8 @@ def explain_run(error: Exception, ep: str) -> WinMLError:
     return RunFailed(
         f"the run on {ep} failed: {line}",
         code="run_failed",
-        hint="the native log has the EP's own words; winml perf --ep cpu tells whether the CPU EP runs it",
+        hint="the native log has the EP's own words"
+        + ("" if ep == "cpu" else "; winml perf --ep cpu tells whether the CPU EP runs it"),
         details={"original": text},
     )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from winml.modelkit.errors import WinMLError, WorkerCrashed, WorkerTimedOut, error_from_dict
+from winml.modelkit.errors import Interrupted, WinMLError, WorkerCrashed, WorkerTimedOut, error_from_dict
 from winml.modelkit.worker import spool
 
 PHASE_TIMEOUT_S = 300.0
@@ -104,6 +104,7 @@ class Worker:
         timeout: float | None = None,
         phase_timeout: float = PHASE_TIMEOUT_S,
         on_event: Callable[[Event], None] | None = None,
+        stop: threading.Event | None = None,
     ) -> JobResult:
         """Give the child its job and follow it to the end.
 
@@ -112,8 +113,10 @@ class Worker:
             timeout: limit for the whole job in seconds, or None.
             phase_timeout: without ``timeout``: longest silence in seconds, beyond three times what a phase announced.
             on_event: called in this thread with every event but the last.
+            stop: ends the child within half a second when another thread sets it.
 
         Raises:
+            Interrupted: ``stop`` was set.
             WinMLError: what the job itself reported, with its own kind and exit code.
             WorkerCrashed: the child was ended by a signal or left without a result.
             WorkerTimedOut: it was ended at the limit.
@@ -123,7 +126,10 @@ class Worker:
         phase = "start"
         self._send(job)
         while True:
-            line = self._next(deadline)
+            line = self._next(deadline, stop)
+            if line is _STOPPED:
+                self.kill()
+                raise Interrupted("the work was interrupted")
             if line is _TIMEOUT:
                 self.kill()
                 raise self._timed_out(time.monotonic() - started, phase)
@@ -153,10 +159,12 @@ class Worker:
                 stdin.write(line)
                 stdin.flush()
 
-    def _next(self, deadline: float) -> bytes | None:
-        """The next line, None at the end of the stream, or the time-out mark. Waits in slices: Windows delivers
-        Ctrl-C only between waits."""
+    def _next(self, deadline: float, stop: threading.Event | None) -> bytes | None:
+        """The next line, None at the end of the stream, or a mark for the time limit or a stop. Waits in slices:
+        Windows delivers Ctrl-C only between waits."""
         while True:
+            if stop is not None and stop.is_set():
+                return _STOPPED
             left = deadline - time.monotonic()
             if left <= 0:
                 return _TIMEOUT
@@ -227,6 +235,7 @@ class Worker:
 
 
 _TIMEOUT = b"\0timeout"
+_STOPPED = b"\0stopped"
 
 
 def _close(pipe: IO[bytes] | None) -> None:
@@ -294,9 +303,10 @@ def run_job(
     timeout: float | None = None,
     phase_timeout: float = PHASE_TIMEOUT_S,
     on_event: Callable[[Event], None] | None = None,
+    stop: threading.Event | None = None,
     preload: Sequence[str] = ("onnxruntime",),
     name: str = "job",
 ) -> JobResult:
     """Run one job in a fresh child process; see ``Worker.run`` for limits and errors."""
     with Worker(preload=preload, name=name) as worker:
-        return worker.run(job, timeout=timeout, phase_timeout=phase_timeout, on_event=on_event)
+        return worker.run(job, timeout=timeout, phase_timeout=phase_timeout, on_event=on_event, stop=stop)

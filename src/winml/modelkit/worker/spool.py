@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 _KEEP = 200
-_counter = 0
+_numbers = itertools.count(1)
 
 
 def log_folder() -> Path:
@@ -31,12 +32,10 @@ def log_folder() -> Path:
 
 def new_log(name: str) -> Path:
     """A new, empty log file; the oldest logs beyond a fixed number are removed."""
-    global _counter
-    _counter += 1
     folder = log_folder()
     _prune(folder)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    path = folder / f"{stamp}-{os.getpid()}-{_counter}-{name}.log"
+    path = folder / f"{stamp}-{os.getpid()}-{next(_numbers)}-{name}.log"
     path.touch()
     return path
 
