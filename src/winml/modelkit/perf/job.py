@@ -40,13 +40,14 @@ class MemoryStages:
         self._stages.append({"stage": stage, "rss_bytes": value})
 
     def mark(self, stage: str) -> None:
-        """Note the resident memory now."""
-        if self._wanted:
+        """Note the resident memory now; only the first time a stage is reached, which several shapes do."""
+        if self._wanted and all(item["stage"] != stage for item in self._stages):
             self._note(stage, memory.rss_bytes())
 
     def start_peak(self) -> None:
-        """Begin a new peak, right before the measured runs."""
-        self._exact = self._wanted and memory.reset_peak()
+        """Begin a new peak, right before the first measured run; it then covers all of them."""
+        if not self._exact:
+            self._exact = self._wanted and memory.reset_peak()
 
     def to_dict(self) -> dict[str, Any] | None:
         """The fields of ``Memory``; None where memory was not asked for. The caller fills in a sampled peak."""
@@ -92,6 +93,7 @@ def run(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
     context.emit("placement", placement=placement)
     warnings: list[dict[str, str]] = []
     runs = [_measure(session, shape_set, args, context, stages, warnings) for shape_set in args["shape_sets"]]
+    stages.mark("after the runs")
     result = {
         "phases_ms": {
             "import_runtime": context.preload_s * 1000 + _ms(start, imported),
@@ -236,7 +238,6 @@ def _measure(
         load_end = {**load_sample(), "monotonic_s": time.monotonic()}
     except Exception as error:  # whatever the EP raises while running becomes one failure of ours
         raise explain_run(error, ep) from error
-    stages.mark("after the runs")
     return {
         "inputs": made.descriptions,
         "first_run_ms": _ms(begin, first),
