@@ -195,11 +195,19 @@ def test_linux_texts(text: str, cause: str, reason: str) -> None:
 
 @pytest.mark.parametrize(("text", "code", "cause", "reason"), WINDOWS, ids=[row[3] for row in WINDOWS])
 def test_windows_texts(text: str, code: int, cause: str, reason: str) -> None:
-    failure = WinMLEPRegistrationFailed(text, dll_path=WINDOWS_PATH, ep="XExecutionProvider")
+    failure = WinMLEPRegistrationFailed(text, ep="XExecutionProvider")
     assert (failure.code, failure.cause, failure.reason) == (code, cause, reason)
     assert failure.to_dict()["code"] == f"win32_{code}"
     assert failure.original == text
-    assert str(failure) == f"onnxruntime_providers_x.dll: {reason}"
+
+
+def test_the_sentence_names_the_library_and_the_cause() -> None:
+    failure = WinMLEPRegistrationFailed(WINDOWS[1][0], dll_path=WINDOWS_PATH, ep="XExecutionProvider")
+    assert str(failure) == "onnxruntime_providers_x.dll: missing dependency nvcuda.dll"
+    assert str(WinMLEPRegistrationFailed(LINUX[0][0], dll_path=P)).startswith("libonnxruntime_providers_x.so: missing")
+    assert (
+        str(WinMLEPRegistrationFailed("gone", ep="XExecutionProvider", cause="no_device")) == "XExecutionProvider: gone"
+    )
 
 
 def test_missing_dependency_is_named() -> None:

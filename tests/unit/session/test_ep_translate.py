@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from winml.modelkit.errors import InputError, UsageError
+from winml.modelkit.errors import UsageError
 from winml.modelkit.session.ep_device import find_spec
 from winml.modelkit.session.ep_registry import WinMLDevice
 from winml.modelkit.session.ep_spec import EPDeviceSpec
@@ -21,8 +21,8 @@ def device(kind: str = "cpu", **metadata: str) -> WinMLDevice:
 
 def test_openvino_takes_both_as_properties_of_the_device() -> None:
     wishes = Wishes(3, "fp32", ("fp32",))
-    done = translate(find_spec("openvino"), {"cache_dir": "c"}, device(ov_device="CPU"), wishes)
-    assert done.options["cache_dir"] == "c"
+    done = translate(find_spec("openvino"), {"layout": "x[N,C]"}, device(ov_device="CPU"), wishes)
+    assert done.options["layout"] == "x[N,C]"
     assert json.loads(done.options["load_config"]) == {
         "CPU": {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": "3"}
     }
@@ -49,9 +49,16 @@ def test_threads_are_a_number_only_where_it_is_known_whose_they_are() -> None:
     assert asked.threads == 3
 
 
-@pytest.mark.parametrize(("asked", "options"), [("fp16", {"enable_htp_fp16_precision": "1"}), ("bf16", {"htp_bf16_enable": "1"})])
-def test_qnn_takes_half_precisions(asked: str, options: dict[str, str]) -> None:
-    assert translate(find_spec("qnn"), {}, device(), Wishes(None, asked, ())).options == options
+@pytest.mark.parametrize(
+    ("asked", "switch"), [("fp16", "enable_htp_fp16_precision"), ("bf16", "htp_bf16_enable")]
+)
+def test_qnn_takes_half_precisions_for_a_chip_that_is_named(asked: str, switch: str) -> None:
+    wishes = Wishes(None, asked, ())
+    done = translate(find_spec("qnn"), {"soc_model": "60"}, device(), wishes)
+    assert done.options == {"soc_model": "60", switch: "1"}
+    with pytest.raises(UsageError, match="soc_model") as caught:
+        translate(find_spec("qnn"), {}, device(), wishes)
+    assert caught.value.code == "precision_refused"
 
 
 def test_qnn_refuses_fp32_which_the_htp_does_not_have() -> None:
@@ -87,12 +94,44 @@ def test_load_config_of_the_user_is_kept_as_text_and_as_file(tmp_path: Path) -> 
     assert json.loads(merge_load_config(str(file), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})) == merged
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "instead"),
+    [
+        ("cache_dir", "c", "CACHE_DIR"),
+        ("num_of_threads", "4", "--threads"),
+        ("num_streams", "1", "NUM_STREAMS"),
+        ("precision", "FP32", "--inference-precision"),
+        ("model_priority", "HIGH", "MODEL_PRIORITY"),
+        ("enable_qdq_optimizer", "True", "NPU_QDQ_OPTIMIZATION"),
+    ],
+)
+def test_b16_an_option_that_openvino_ignores_is_refused_with_what_it_reads(
+    option: str, value: str, instead: str
+) -> None:
+    with pytest.raises(UsageError, match=option) as caught:
+        translate(find_spec("openvino"), {option: value}, device(ov_device="CPU"), Wishes(None, None, ()))
+    assert caught.value.code == "ep_option_ignored"
+    assert instead in str(caught.value.hint)
+
+
+def test_threads_in_load_config_are_the_threads_reported() -> None:
+    text = '{"CPU": {"INFERENCE_NUM_THREADS": "3"}}'
+    done = translate(find_spec("openvino"), {"load_config": text}, device(ov_device="CPU"), Wishes(None, None, ()))
+    assert (done.threads, done.threads_rule) == (3, "INFERENCE_NUM_THREADS in load_config")
+
+
+def test_load_config_without_the_device_that_runs_is_refused() -> None:
+    with pytest.raises(UsageError, match="no properties for the device CPU.* names GPU") as caught:
+        merge_load_config('{"GPU": {"X": "1"}}', "CPU", {})
+    assert caught.value.code == "bad_load_config"
+
+
 @pytest.mark.parametrize("text", ["not json", "{", "[1]", '{"CPU": 3}'])
 def test_load_config_that_is_no_configuration_is_refused(text: str) -> None:
-    with pytest.raises(InputError):
+    with pytest.raises(UsageError):
         merge_load_config(text, "CPU", {"A": "b"})
 
 
 def test_load_config_that_contradicts_an_option_is_refused() -> None:
-    with pytest.raises(InputError, match="INFERENCE_PRECISION_HINT"):
+    with pytest.raises(UsageError, match="INFERENCE_PRECISION_HINT"):
         merge_load_config('{"CPU": {"INFERENCE_PRECISION_HINT": "bf16"}}', "CPU", {"INFERENCE_PRECISION_HINT": "f32"})

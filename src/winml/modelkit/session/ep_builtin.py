@@ -9,6 +9,7 @@ from __future__ import annotations
 from winml.modelkit.session.ep_spec import EPDeviceSpec
 
 _SWITCH = ("0", "1")
+_NUMBER = "[0-9]+"
 _TRUTH = ("true", "false", "True", "False", "0", "1")
 
 QNN = EPDeviceSpec(
@@ -28,8 +29,8 @@ QNN = EPDeviceSpec(
         "backend_path": None,
         "profiling_level": ("off", "basic", "detailed", "optrace"),
         "profiling_file_path": None,
-        "rpc_control_latency": None,
-        "vtcm_mb": None,
+        "rpc_control_latency": _NUMBER,
+        "vtcm_mb": _NUMBER,
         "htp_performance_mode": (
             "burst",
             "balanced",
@@ -45,7 +46,7 @@ QNN = EPDeviceSpec(
         "qnn_saver_path": None,
         "qnn_context_priority": ("low", "normal", "normal_high", "high"),
         "htp_graph_finalization_optimization_mode": ("0", "1", "2", "3"),
-        "soc_model": None,
+        "soc_model": "[0-9]+|[A-Z]+[0-9]+[A-Z]*",
         "htp_arch": ("0", "68", "69", "73", "75", "79", "81"),
         "device_id": None,
         "enable_htp_fp16_precision": _SWITCH,
@@ -68,12 +69,12 @@ QNN = EPDeviceSpec(
         "op_packages": None,
         "skip_qnn_version_check": _SWITCH,
         "skip_backend_op_validation": _SWITCH,
-        "num_graph_prepare_threads": None,
+        "num_graph_prepare_threads": _NUMBER,
         "enable_framework_op_trace": _SWITCH,
         "framework_op_trace_dir": None,
     },
     default_options={"npu": {"backend_type": "htp"}, "gpu": {"backend_type": "gpu"}},
-    device_options=("backend_type", "backend_path"),
+    device_options=("backend_type", "backend_path", "device_id"),
     emulates=("npu",),
     compiles=True,
     trace_levels=("basic", "detail"),

@@ -294,11 +294,13 @@ def check_ep_options(spec: EPDeviceSpec, options: Mapping[str, str], device: str
                 details={"option": key},
             )
         allowed = spec.options[key]
-        if allowed is not None and value not in allowed:
+        fits = allowed is None or (re.fullmatch(allowed, value) if isinstance(allowed, str) else value in allowed)
+        if not fits:
+            values = f"text like {allowed}" if isinstance(allowed, str) else ", ".join(allowed or ())
             raise UsageError(
                 f"{spec.alias} option {key!r} does not take {value!r}",
                 code="bad_ep_option",
-                hint=f"values: {', '.join(allowed)}",
+                hint=f"values: {values}",
                 details={"option": key, "value": value},
             )
     _refuse_other_device(spec, options, device)

@@ -26,7 +26,8 @@ class EPDeviceSpec:
         install: what to install, in words, for ``sys`` and for errors.
         platforms: ``linux``, ``win32``: where any build of it exists.
         preference: rank among the EPs that serve one device class (lower is tried first), per device.
-        options: known provider options and, where the set is closed, their allowed values (None: any value).
+        options: known provider options and what they take: their allowed values where the set is closed, a regular
+            expression that the whole value must match, or None for any value.
         default_options: provider options that are set where the user gave none, per device class asked for.
         device_options: options that choose a device by themselves; refused where they contradict the target.
         emulates: device classes this EP can emulate on the CPU device of an x86-64 machine.
@@ -51,7 +52,7 @@ class EPDeviceSpec:
     install: str = ""
     platforms: tuple[str, ...] = ("linux", "win32")
     preference: Mapping[str, int] = field(default_factory=dict)
-    options: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    options: Mapping[str, tuple[str, ...] | str | None] = field(default_factory=dict)
     default_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     device_options: tuple[str, ...] = ()
     emulates: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ ONNX Runtime's own pool and the report says so, and a precision is refused.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ def translate(spec: EPDeviceSpec | None, options: Mapping[str, str], device: Win
     """Provider options that honour the wishes.
 
     Raises:
-        UsageError: the EP cannot honour the precision asked for.
+        UsageError: the EP cannot honour the precision asked for, or would ignore an option.
     """
     if spec is not None and spec.translate is not None:
         module, _, name = spec.translate.partition(":")
@@ -87,29 +88,51 @@ def cpu(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Transla
 
 
 _OPENVINO_HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
+# Provider options that plugin 1.8.1 takes without an error and ignores, and the property that it reads instead.
+_OPENVINO_IGNORES = {
+    "cache_dir": "CACHE_DIR",
+    "enable_qdq_optimizer": "NPU_QDQ_OPTIMIZATION",
+    "model_priority": "MODEL_PRIORITY",
+    "num_of_threads": "INFERENCE_NUM_THREADS",
+    "num_streams": "NUM_STREAMS",
+    "precision": "INFERENCE_PRECISION_HINT",
+}
+_OPENVINO_INSTEAD = {"num_of_threads": "--threads N, or ", "precision": "--inference-precision, or "}
 
 
 def openvino(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Translated:
     """OpenVINO takes both as properties of the device in ``load_config``.
 
-    ``INFERENCE_PRECISION_HINT`` decides in which type kernels compute (the provider option ``precision`` is accepted
-    and ignored); ``INFERENCE_NUM_THREADS`` is a property of the CPU device only.
+    ``INFERENCE_PRECISION_HINT`` decides in which type kernels compute; ``INFERENCE_NUM_THREADS`` is a property of the
+    CPU device only. Options that the plugin ignores are refused.
     """
     from winml.modelkit.session.session import merge_load_config
 
     key = device.ep_metadata.get("ov_device", device.device.upper()).partition(".")[0]
+    for name, property_name in _OPENVINO_IGNORES.items():
+        if name in options:
+            raise UsageError(
+                f"openvino takes the option {name} and ignores it",
+                code="ep_option_ignored",
+                hint=f"{_OPENVINO_INSTEAD.get(name, '')}the property {property_name} in load_config, such as "
+                f'load_config={{"{key}": {{"{property_name}": "..."}}}}',
+                details={"option": name},
+            )
     properties: dict[str, str] = {}
     if wishes.precision is not None:
         properties["INFERENCE_PRECISION_HINT"] = _OPENVINO_HINTS[wishes.precision]
     if key == "CPU" and wishes.threads is not None:
         properties["INFERENCE_NUM_THREADS"] = str(wishes.threads)
-    if properties:
+    if properties or "load_config" in options:
         options["load_config"] = merge_load_config(options.get("load_config"), key, properties)
     if key != "CPU":
         return _own_pool(options, "openvino", wishes)
-    if wishes.threads is None:
-        return Translated(options, None, "OpenVINO's default")
-    return Translated(options, wishes.threads, "as asked, through INFERENCE_NUM_THREADS")
+    if wishes.threads is not None:
+        return Translated(options, wishes.threads, "as asked, through INFERENCE_NUM_THREADS")
+    given = str(json.loads(options.get("load_config", "{}")).get(key, {}).get("INFERENCE_NUM_THREADS", ""))
+    if given.isdecimal() and int(given) > 0:
+        return Translated(options, int(given), "INFERENCE_NUM_THREADS in load_config")
+    return Translated(options, None, "OpenVINO's default")
 
 
 def qnn(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Translated:
@@ -128,5 +151,7 @@ def qnn(options: dict[str, str], device: WinMLDevice, wishes: Wishes) -> Transla
                 code="contradicting_options",
                 hint="leave either out",
             )
+        if "soc_model" not in options:
+            raise _refused("qnn", str(wishes.precision), "without the option soc_model it refuses that type")
         options[name] = value
     return _own_pool(options, "qnn", wishes)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winml.modelkit.errors import EvidenceShortfall, InputError, RunFailed, WinMLError
+from winml.modelkit.errors import EvidenceShortfall, InputError, RunFailed, UsageError, WinMLError
 from winml.modelkit.session import placement
 from winml.modelkit.session.ep_device import known_spec
+from winml.modelkit.session.native_text import plain_reason
 
 if TYPE_CHECKING:
     from winml.modelkit.session.ep_registry import WinMLDevice
 
 CPU_EP = placement.CPU_EP
+# How OpenVINO tells the option or property whose value it does not take.
+_OPTION_FAULT = re.compile(r"(\w+) parameter: |property key (\w+)|Unsupported property (\w+)|JSON parsing error")
 STRICT_ENTRY = ("session.disable_cpu_ep_fallback", "1")
 
 
@@ -31,6 +35,7 @@ class SessionSettings:
         strict: fail where any node would stay on the CPU EP.
         dims: symbolic dimensions to fix in the session, by name.
         custom_ops: libraries with custom operators.
+        fed_constants: initializers that are inputs too and that ``run`` will feed other values for.
         profile_prefix: write an ONNX Runtime profile with this file name prefix.
     """
 
@@ -40,6 +45,7 @@ class SessionSettings:
     strict: bool = False
     dims: Mapping[str, int] = field(default_factory=dict)
     custom_ops: Sequence[str] = ()
+    fed_constants: Sequence[str] = ()
     profile_prefix: str | None = None
 
 
@@ -54,9 +60,13 @@ class WinMLSession:
         device: the EP device; None for the CPU EP.
         settings: how to make it.
 
+    Attributes:
+        notes: sentences about what had to be done otherwise than the file says.
+
     Raises:
         ModelError: the file is at fault, and it can be said how.
         EvidenceShortfall: ``strict``, and nodes would stay on the CPU EP; they are named.
+        UsageError: the EP refuses the value of a provider option.
         RunFailed: ONNX Runtime or the EP refused for another reason.
     """
 
@@ -68,11 +78,55 @@ class WinMLSession:
         self.path = str(model)
         self.device = device
         self.settings = settings or SessionSettings()
+        self.notes: list[str] = []
+        self._model: str | bytes = self.path
         try:
-            self._session = ort.InferenceSession(self.path, self._options(ort, strict=self.settings.strict))
+            self._session = self._make(strict=self.settings.strict)
         except Exception as error:  # onnxruntime raises a dozen unrelated types
-            raise self._explain(error) from error
+            if not self._made_with_constants():
+                raise self._explain(error) from error
         self._session.disable_fallback()
+
+    def _make(self, *, strict: bool) -> Any:
+        import onnxruntime as ort
+
+        return ort.InferenceSession(self._model, self._options(ort, strict=strict))
+
+    def _made_with_constants(self) -> bool:
+        """Try again with initializers that are inputs too as the constants they are where nobody feeds them.
+
+        OpenVINO refuses such inputs; from IR version 4 on ONNX Runtime keeps them. False where there are none, or
+        where the model is refused all the same.
+        """
+        if self.device is None or self.settings.ep_name == CPU_EP:
+            return False
+        from winml.modelkit.onnx.facts import overridable_inputs
+        from winml.modelkit.onnx.files import read_model
+
+        try:
+            names = [item.name for item in overridable_inputs(read_model(self.path))]
+        except WinMLError:
+            return False
+        names = [name for name in names if name not in self.settings.fed_constants]
+        if not names:
+            return False
+        import onnx
+
+        model = onnx.load(self.path, load_external_data=False)
+        for item in [item for item in model.graph.input if item.name in names]:
+            model.graph.input.remove(item)
+        self._model = model.SerializeToString()
+        del model
+        try:
+            self._session = self._make(strict=self.settings.strict)
+        except Exception:  # noqa: BLE001 - then the first failure is told, of the model as it is
+            self._model = self.path
+            return False
+        listed = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
+        self.notes.append(
+            f"{_alias(self.settings.ep_name)} takes no initializers that are inputs too; {listed} ran as constants"
+        )
+        return True
 
     @property
     def ort_session(self) -> Any:
@@ -94,13 +148,15 @@ class WinMLSession:
                 options.register_custom_ops_library(library)
             except Exception as error:
                 raise RunFailed(
-                    f"the custom operator library {library} does not load: {first_line(error)}",
+                    f"the custom operator library {library} does not load: {plain_reason(str(error))}",
                     code="custom_ops_failed",
                     hint="--custom-ops takes a library that exports RegisterCustomOps and is built for this machine",
                 ) from error
         if settings.profile_prefix is not None:
             options.enable_profiling = True
             options.profile_file_prefix = settings.profile_prefix
+        if isinstance(self._model, bytes):
+            self._add_folder(options)
         if self.device is not None:
             options.add_provider_for_devices([self.device.ort_device], dict(settings.ep_options))
         elif settings.ep_name != CPU_EP:
@@ -108,11 +164,20 @@ class WinMLSession:
             options.add_provider(settings.ep_name, dict(settings.ep_options))
         return options
 
-    def placement(self) -> dict[str, Any]:
-        """Which nodes run where; see ``placement.summarise``. Leftover nodes without a name get that of an output."""
+    def _add_folder(self, options: Any) -> None:
+        """Say where the external data of a model lies that is given as bytes."""
+        folder = str(Path(self.path).resolve().parent)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+
+    def placement(self, *, name_all: bool = True) -> dict[str, Any]:
+        """Which nodes run where; see ``placement.summarise``.
+
+        Args:
+            name_all: give leftover nodes without a name that of an output, which costs one more session.
+        """
         groups = placement.read_assignment(self._session)
         summary = placement.summarise(groups, self.settings.ep_name, aliases=_alias)
-        if any(not node["name"] for node in summary["leftovers"]):
+        if name_all and any(not node["name"] for node in summary["leftovers"]):
             named = self._named_assignment()
             if named is not None:
                 summary = placement.summarise(named, self.settings.ep_name, aliases=_alias)
@@ -127,12 +192,13 @@ class WinMLSession:
         import onnx
         import onnxruntime as ort
 
-        model = onnx.load(self.path, load_external_data=False)
+        if isinstance(self._model, bytes):
+            model = onnx.load_from_string(self._model)
+        else:
+            model = onnx.load(self._model, load_external_data=False)
         _name_nodes(model.graph)
         options = self._options(ort, strict=False)
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", str(Path(self.path).resolve().parent)
-        )
+        self._add_folder(options)
         try:
             session = ort.InferenceSession(model.SerializeToString(), options)
         except Exception:  # noqa: BLE001 - the names are a courtesy; the placement stands without them
@@ -154,21 +220,30 @@ class WinMLSession:
         if known is not None:
             known.details.setdefault("original", text)
             return known
+        reason = plain_reason(text)
+        if self.settings.ep_options and (word := _OPTION_FAULT.search(reason)):
+            return UsageError(
+                f"{_alias(self.settings.ep_name)} refuses an option: {reason}",
+                code="bad_ep_option",
+                hint="correct it in --ep-options, or leave it out",
+                details={"original": text, "about": next(filter(None, word.groups()), "load_config")},
+            )
+        hint = "the EP or ONNX Runtime refused this model"
+        if self.settings.ep_name != CPU_EP:
+            hint += "; winml perf --ep cpu tells whether the CPU EP takes it"
         return RunFailed(
-            f"{self.path}: {_alias(self.settings.ep_name)} made no session: {first_line(error)}",
+            f"{self.path}: {_alias(self.settings.ep_name)} made no session: {reason}",
             code="session_failed",
-            hint="the EP or ONNX Runtime refused this model; winml perf --ep cpu tells whether the CPU EP takes it",
+            hint=hint,
             details={"original": text},
         )
 
     def _strict_failure(self, text: str) -> WinMLError:
         """Strict mode fails without naming nodes, so ask the same question without it."""
-        import onnxruntime as ort
-
         details: dict[str, Any] = {"original": text, "strict": True}
         names = ""
         try:
-            self._session = ort.InferenceSession(self.path, self._options(ort, strict=False))
+            self._session = self._make(strict=False)
             summary = self.placement()
         except Exception:  # noqa: BLE001 - then the failure is told without names
             summary = None
@@ -232,7 +307,7 @@ def explain_run(error: Exception, ep: str) -> WinMLError:
     if isinstance(error, WinMLError):
         return error
     text = str(error)
-    line = first_line(error)
+    line = plain_reason(text)
     if "INVALID_ARGUMENT" in text and ("indices element out of data bounds" in text):
         return InputError(
             f"the input data is out of the model's declared range: {line}",
@@ -265,15 +340,6 @@ def _alias(name: str) -> str:
     return spec.alias if spec else name
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of a native error text, without ONNX Runtime's prefix and source position."""
-    import re
-
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line)
-    return re.sub(r"^(Exception during initialization: )?\S*\.(cc|h):\d+ .*?(?=\S)", "", line) or line
-
-
 def merge_load_config(existing: str | None, device_key: str, values: Mapping[str, str]) -> str:
     """OpenVINO's ``load_config`` with further properties for one device, as JSON text.
 
@@ -283,7 +349,8 @@ def merge_load_config(existing: str | None, device_key: str, values: Mapping[str
         values: properties to add.
 
     Raises:
-        InputError: what the user gave is neither, or sets one of these properties to something else.
+        UsageError: what the user gave is neither, has nothing for that device, or sets one of these properties to
+            something else.
     """
     config: dict[str, Any] = {}
     if existing is not None:
@@ -297,10 +364,17 @@ def merge_load_config(existing: str | None, device_key: str, values: Mapping[str
             raise _bad_load_config(str(error)) from error
         if not isinstance(config, dict) or not all(isinstance(part, dict) for part in config.values()):
             raise _bad_load_config("it is not an object of objects")
+        if device_key not in config:
+            raise UsageError(
+                f"load_config has no properties for the device {device_key}, and no other runs the model; "
+                f"it names {', '.join(config) or 'none'}",
+                code="bad_load_config",
+                hint=_LOAD_CONFIG_HINT,
+            )
     section = dict(config.get(device_key, {}))
     for key, value in values.items():
         if key in section and str(section[key]) != value:
-            raise InputError(
+            raise UsageError(
                 f"load_config sets {key} to {section[key]!r}, and another option asks for {value!r}",
                 code="contradicting_options",
                 hint="give it in one place",
@@ -310,9 +384,12 @@ def merge_load_config(existing: str | None, device_key: str, values: Mapping[str
     return json.dumps(config)
 
 
-def _bad_load_config(why: str) -> InputError:
-    return InputError(
+_LOAD_CONFIG_HINT = 'for example load_config={"CPU": {"INFERENCE_NUM_THREADS": "2"}}'
+
+
+def _bad_load_config(why: str) -> UsageError:
+    return UsageError(
         f"load_config is neither JSON text nor the path of a JSON file with properties by device: {why}",
         code="bad_load_config",
-        hint='for example load_config={"CPU": {"INFERENCE_NUM_THREADS": "2"}}',
+        hint=_LOAD_CONFIG_HINT,
     )

@@ -166,9 +166,7 @@ def inference_times(
     return times
 
 
-def check_sums(
-    rows: Sequence[Mapping[str, Any]], times: Sequence[InferenceTime], iterations: int
-) -> list[str]:
+def check_sums(rows: Sequence[Mapping[str, Any]], times: Sequence[InferenceTime], iterations: int) -> list[str]:
     """Why the counts do not add up, in words; empty where they do.
 
     They do when every operator ran in every inference, and the operators' times are within the run's.
