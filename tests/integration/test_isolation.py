@@ -114,7 +114,11 @@ def test_two_copies_of_one_plugin_each_tell_their_own_facts(tmp_path: Path) -> N
     complete = tmp_path / "complete"
     lonely.mkdir()
     shutil.copy(entry.path, lonely)
+    complete = complete / whole.name
     shutil.copytree(whole, complete, symlinks=True, ignore=shutil.ignore_patterns("*Genie*", "*.pdf"))
+    bundled = whole.with_name(f"{whole.name}.libs")
+    if bundled.is_dir():
+        shutil.copytree(bundled, complete.with_name(bundled.name))
     inventory = take_inventory([str(complete), str(lonely)], timeout=60)
     assert [e.path for e in inventory.shadowed if e.ep_name == QNN][:1] == [str(lonely / Path(entry.path).name)]
     alone = isolated_ep_register(EPEntry(QNN, str(lonely / Path(entry.path).name), "directory"), timeout=60)

@@ -16,7 +16,8 @@ from winml.modelkit.onnx.dtypes import DType, dtype
 from winml.modelkit.onnx.facts import overridable_inputs, real_inputs
 from winml.modelkit.onnx.files import shown
 from winml.modelkit.onnx.uses import Use, input_uses
-from winml.modelkit.perf.shapes import bind_shapes, words
+from winml.modelkit.perf.feedable import refuse_unfeedable
+from winml.modelkit.perf.shapes import bind_shapes, meant, words
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GeneratedInputs", "load_inputs", "make_inputs"]
 
-_KINDS = {"sequence": "a sequence", "optional": "an optional value", "map": "a map", "sparse_tensor": "a sparse tensor"}
 # Bit patterns of 1.0; those below it are the numbers from 0 up to it.
 _FLOAT8_ONE = {17: 0x38, 18: 0x40, 19: 0x3C, 20: 0x40}
 
@@ -90,7 +90,7 @@ def make_inputs(
         if name not in {value.name for value in inputs}:
             raise UsageError(f"a range is given for {name!r}, which is no input", code="unknown_input")
     for value in inputs:
-        _refuse_unfeedable(value)
+        refuse_unfeedable(value)
     followed = [value.name for value in inputs if _is_followed(value) and value.name not in ranges]
     uses = input_uses(model, followed, shapes) if followed else {}
     maker = _Maker(inputs, shapes, seed)
@@ -129,24 +129,6 @@ def _product(shape: Sequence[int]) -> int:
 def _is_followed(value: ValueInfo) -> bool:
     kind = dtype(value.dtype)
     return kind.is_integer or kind.name == "bool"
-
-
-def _refuse_unfeedable(value: ValueInfo) -> None:
-    if value.kind != "tensor":
-        raise InputError(
-            f"the input {value.name!r} is {_KINDS.get(value.kind, value.kind)}, which cannot be fed from here",
-            code="input_kind_unsupported",
-            hint="only tensor inputs are supported",
-            details={"input": value.name, "type": str(value.type)},
-        )
-    kind = dtype(value.dtype)
-    if kind.name.startswith("complex") or (kind.numpy is None and kind.bit_carrier is None):
-        raise InputError(
-            f"ONNX Runtime cannot be fed the input {value.name!r} of type {kind.name}",
-            code="input_dtype_unsupported",
-            hint="put a Cast from another type behind the input",
-            details={"input": value.name, "dtype": kind.name},
-        )
 
 
 class _Maker:
@@ -309,12 +291,12 @@ def load_inputs(path: str | os.PathLike[str], model: Model) -> GeneratedInputs:
     wanted = {value.name: value for value in real_inputs(model)}
     optional = {value.name: value for value in overridable_inputs(model)}
     for value in wanted.values():
-        _refuse_unfeedable(value)
+        refuse_unfeedable(value)
     arrays = _read_npz(Path(path), name)
     _check_keys(name, list(arrays), wanted, optional, model)
     given = {**wanted, **{key: value for key, value in optional.items() if key in arrays}}
     for value in given.values():
-        _refuse_unfeedable(value)
+        refuse_unfeedable(value)
     made = GeneratedInputs()
     wrong: list[str] = []
     for key, value in given.items():
@@ -350,6 +332,9 @@ def _read_npz(path: Path, name: str) -> dict[str, Any]:
         *(struct.error, zipfile.BadZipFile, zlib.error),
     )
     try:
+        # A pipe would be waited for, a device read for ever.
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise _invalid(name, "it is not a regular file")
         # Opened here, for NumPy leaves its own file open where it fails.
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
@@ -390,8 +375,6 @@ def _check_keys(
     optional: Mapping[str, ValueInfo],
     model: Model,
 ) -> None:
-    import difflib
-
     missing = [key for key in wanted if key not in keys]
     unknown = [key for key in keys if key not in wanted and key not in optional]
     if not missing and not unknown:
@@ -399,10 +382,8 @@ def _check_keys(
     constant = {tensor.name for tensor in model.graph.initializers}
     reasons = [f"it has no array for the input {key!r}" for key in missing]
     for key in unknown:
-        close = difflib.get_close_matches(key, missing or list(wanted), n=1, cutoff=0.6)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
         what = "a constant of the model, not an input" if key in constant else "no input of the model"
-        reasons.append(f"{key!r} is {what}{meant}")
+        reasons.append(f"{key!r} is {what}.{meant(key, missing or wanted)}".removesuffix("."))
     raise InputError(
         f"{name}: {'; '.join(reasons)}",
         code="input_missing" if missing else "input_unknown",

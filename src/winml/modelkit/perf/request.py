@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from winml.modelkit.errors import UsageError
+from winml.modelkit.perf.loop import MAX_SAMPLES
 
 DEFAULT_ITERATIONS = 100
 DEFAULT_WARMUP = 10
+MAX_THREADS = 1024
+"""More start so slowly that it looks like a hang, and no machine here has them."""
 
 INFERENCE_PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
@@ -54,10 +57,19 @@ class PerfRequest:
 
     def __post_init__(self) -> None:
         checks = (
-            (self.iterations is not None and self.iterations < 1, "--iterations must be at least 1"),
-            (self.warmup is not None and self.warmup < 0, "--warmup must not be negative"),
+            (
+                self.iterations is not None and not 1 <= self.iterations <= MAX_SAMPLES,
+                f"--iterations must be from 1 to {MAX_SAMPLES}",
+            ),
+            (
+                self.warmup is not None and not 0 <= self.warmup <= MAX_SAMPLES,
+                f"--warmup must be from 0 to {MAX_SAMPLES}",
+            ),
             (self.duration_s is not None and not 0 < self.duration_s < 1e7, "--duration must be more than 0 seconds"),
-            (self.threads is not None and self.threads < 1, "--threads must be at least 1"),
+            (
+                self.threads is not None and not 1 <= self.threads <= MAX_THREADS,
+                f"--threads must be from 1 to {MAX_THREADS}",
+            ),
             (self.batch_size is not None and self.batch_size < 1, "--batch-size must be at least 1"),
             (self.timeout_s is not None and not 0 < self.timeout_s < 1e7, "--timeout must be more than 0 seconds"),
             (
@@ -65,6 +77,7 @@ class PerfRequest:
                 "--min-placement is a percentage from 0 to 100",
             ),
             (self.seed is not None and self.seed < 0, "--seed must not be negative"),
+            (self.input_data == "", "--input-data names no file"),
         )
         for wrong, reason in checks:
             if wrong:

@@ -53,7 +53,7 @@ from winml.modelkit.session.ep_device import (
     resolve_target,
     spec_problems,
 )
-from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
+from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed, with_native_log
 from winml.modelkit.session.ep_inventory import Choice, choose, name_what_is_there
 from winml.modelkit.worker.runner import PHASE_TIMEOUT_S, Job, Worker
 
@@ -273,10 +273,11 @@ class _Run:
             # The timed runs were done; only the traced run after them is lost.
             self.warn("traced_run_lost", f"the traced run for the kernels' precision was lost: {error.reason}")
             return {**self.measured, "precision": None}
-        except (DeviceNotFound, WinMLEPRegistrationFailed) as error:
+        except (DeviceNotFound, WinMLEPRegistrationFailed) as found:
+            error = with_native_log(found) if isinstance(found, WinMLEPRegistrationFailed) else found
             if target.ep is not None:
                 name_what_is_there(error, self.request.ep_path, self.phase)
-            raise
+            raise error from found
         except RunFailed as error:
             self._name_guessed_sizes(error)
             raise

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
     from winml.modelkit.onnx.model import Dim, ValueInfo
 
-__all__ = ["DefaultedDim", "ResolvedShapes", "bind_shapes", "parse_dim", "parse_shape", "resolve_shapes", "words"]
+__all__ = [
+    "DefaultedDim",
+    "ResolvedShapes",
+    "bind_shapes",
+    "meant",
+    "parse_dim",
+    "parse_shape",
+    "resolve_shapes",
+    "words",
+]
 
 _BATCH = 1
 _LENGTH = 128
@@ -238,7 +247,7 @@ class _Resolver:
         if name not in self._places and not any(name in _terms(symbol) for symbol in self._places):
             known = ", ".join(self._places) or "none"
             raise UsageError(
-                f"no input has a dimension named {name!r}.{_meant(name, self._places)}",
+                f"no input has a dimension named {name!r}.{meant(name, self._places)}",
                 code="unknown_dim",
                 hint=f"named dimensions: {known}; give others with --shape INPUT=N,N,...",
                 details={"dim": name, "known": list(self._places)},
@@ -253,7 +262,7 @@ class _Resolver:
             raise self._error(
                 f"{self._source}: the input {name!r} is no tensor and has no shape"
                 if listed
-                else f"{self._source}: the model has no input {name!r}.{_meant(name, self._all)}",
+                else f"{self._source}: the model has no input {name!r}.{meant(name, self._all)}",
                 code="unknown_input",
                 hint=f"inputs: {', '.join(self._all) or 'none'}",
                 details={"input": name},
@@ -454,7 +463,8 @@ def _by_place(value: ValueInfo, axis: int) -> tuple[int, str]:
     return _SIGNAL if _is_signal(value, axis) else (_LENGTH, "neither its name nor its place says more")
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` with the nearest known name, whatever its case; empty if none is near."""
     import difflib
 
     folded: dict[str, str] = {candidate.casefold(): candidate for candidate in known}

@@ -20,12 +20,12 @@ from typing import Any
 import platformdirs
 
 from winml.modelkit._version import __version__
+from winml.modelkit.environment import RUNTIME_DISTRIBUTIONS
 from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_isolation import EMULATOR, NO_DEVICE, USABLE, EPProbe
 
 _GOOD_S = 24 * 3600.0
 _FAILED_S = 300.0
-_RUNTIMES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-windowsml", "onnxruntime-migraphx")
 
 
 def _file() -> Path:
@@ -35,7 +35,7 @@ def _file() -> Path:
 def _machine() -> str:
     """A fingerprint of all that an answer depends on besides the library itself."""
     parts = [__version__, sys.version, os.environ.get("LD_LIBRARY_PATH", ""), os.environ.get("PATH", "")]
-    for name in _RUNTIMES:
+    for name in RUNTIME_DISTRIBUTIONS:
         try:
             parts.append(f"{name} {version(name)}")
         except PackageNotFoundError:

@@ -56,6 +56,9 @@ _WIN32 = {
 }
 
 
+_LOG_BYTES = 65536
+
+
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     cause: str
@@ -164,6 +167,33 @@ class WinMLEPRegistrationFailed(TargetUnavailable):
     def __str__(self) -> str:
         name = _name(self.dll_path) if self.dll_path else self.ep
         return f"{name}: {self.reason}" if name else self.reason
+
+
+def with_native_log(error: WinMLEPRegistrationFailed) -> WinMLEPRegistrationFailed:
+    """The same failure judged with what was printed meanwhile: some plugins name an API mismatch only there.
+
+    The log is the file named in ``details["log"]``; without it, or without a word in it, the failure stays as it is.
+    """
+    log = error.details.get("log")
+    if not log or error.cause not in ("initialisation_failed", "no_device", "no_session", "unknown"):
+        return error
+    try:
+        text = Path(log).read_bytes()[-_LOG_BYTES:].decode("utf-8", "replace")
+    except OSError:
+        return error
+    known = None if error.cause in ("initialisation_failed", "unknown") else error.cause
+    again = WinMLEPRegistrationFailed(
+        error.original,
+        dll_path=error.dll_path,
+        ep=error.ep,
+        cause=known,
+        fallback_version=error.fallback_version,
+        native_log=text,
+    )
+    if again.cause == error.cause:
+        return error
+    again.details["log"] = log
+    return again
 
 
 def _version_of(path: str) -> str | None:

@@ -188,7 +188,7 @@ def _choose_named(target: EPDeviceTarget, spec: EPDeviceSpec, sources: EntryList
             details={"ep": spec.name, "source": target.source},
         )
     entry = entries[0]
-    if entry.path is not None and (finding := preflight(entry.path)) is not None:
+    if entry.path is not None and (finding := preflight(entry.path, ep=entry.ep_name)) is not None:
         raise finding
     rule = f"{spec.alias} was named" + (f", from {target.source}" if target.source else "")
     return Choice(entry, target.device, rule)

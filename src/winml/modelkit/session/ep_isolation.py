@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from winml.modelkit.errors import Interrupted, WinMLError, WorkerDied, WorkerTimedOut
 from winml.modelkit.session.ep_device import known_spec
 from winml.modelkit.session.ep_entry import EPEntry
-from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
+from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed, with_native_log
 from winml.modelkit.session.ep_preflight import preflight
 from winml.modelkit.session.one_node import ONE_NODE_MODEL
 from winml.modelkit.session.placement import RECORD_ASSIGNMENT, read_assignment
@@ -87,7 +87,7 @@ def isolated_ep_register(
         Interrupted: ``stop`` was set.
     """
     started = time.monotonic()
-    if entry.path is not None and (finding := preflight(entry.path)) is not None:
+    if entry.path is not None and (finding := preflight(entry.path, ep=entry.ep_name)) is not None:
         return EPProbe(entry, FAILED, finding, seconds=time.monotonic() - started)
     try:
         job = Job("winml.modelkit.session.ep_isolation:probe", {"entry": asdict(entry)})
@@ -100,7 +100,7 @@ def isolated_ep_register(
         failure = _died(entry, error, "crashed" if error.details.get("signal") else "ended_early")
         return EPProbe(entry, CRASHED, failure, seconds=time.monotonic() - started)
     except WinMLEPRegistrationFailed as error:
-        return EPProbe(entry, FAILED, error, seconds=time.monotonic() - started)
+        return EPProbe(entry, FAILED, with_native_log(error), seconds=time.monotonic() - started)
     except WinMLError as error:
         failure = WinMLEPRegistrationFailed(error.reason, dll_path=entry.path, ep=entry.ep_name, cause="unknown")
         return EPProbe(entry, FAILED, failure, seconds=time.monotonic() - started)
@@ -128,6 +128,9 @@ def _judge(entry: EPEntry, answer: dict[str, Any], log: str, seconds: float) -> 
         status = NO_SESSION
         reason = "; ".join(f"{d.device}: {d.reason}" for d in devices if d.reason)
         failure = WinMLEPRegistrationFailed(reason, dll_path=entry.path, ep=entry.ep_name, cause="no_session")
+    if failure is not None:
+        failure.details["log"] = log
+        failure = with_native_log(failure)
     return EPProbe(
         entry,
         status,

@@ -8,19 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from winml.modelkit.environment import RUNTIME_DISTRIBUTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["RUNTIMES", "DistInfo", "installed", "normalise", "owning_distribution", "runtime_version"]
-
-RUNTIMES = (
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "onnxruntime-directml",
-    "onnxruntime-windowsml",
-    "onnxruntime-migraphx",
-)
-"""Distributions that bring the module ``onnxruntime``; only one of them may be installed."""
+__all__ = ["DistInfo", "installed", "normalise", "owning_distribution", "runtime_version"]
 
 _LEVELS = 6
 """How far above a library its wheel's root may lie."""
@@ -92,7 +85,7 @@ def runtime_version() -> str | None:
     """Version of the onnxruntime that is installed, without importing it; None if there is none."""
     from importlib.metadata import PackageNotFoundError, version
 
-    for name in RUNTIMES:
+    for name in RUNTIME_DISTRIBUTIONS:
         try:
             return version(name)
         except PackageNotFoundError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from winml.modelkit.environment import RUNTIME_DISTRIBUTIONS
 from winml.modelkit.errors import UnknownEP
 from winml.modelkit.session.ep_binary import FACTORY_SYMBOLS, examine_library, exports_symbol, process_machine
 from winml.modelkit.session.ep_device import EP_DEVICE_SPECS, find_spec
@@ -23,7 +24,7 @@ from winml.modelkit.session.ep_folder import (
     libraries_in_folder,
     runtime_id,
 )
-from winml.modelkit.session.ep_owner import RUNTIMES, DistInfo, installed, normalise, owning_distribution
+from winml.modelkit.session.ep_owner import DistInfo, installed, normalise, owning_distribution
 
 __all__ = [
     "EP_PATH_VARIABLE",
@@ -333,7 +334,7 @@ class _Search:
 
     def add_bundled(self, distributions: Sequence[DistInfo]) -> None:
         """The CPU EP, with the onnxruntime that holds it."""
-        runtimes = {item.name: item.version for item in distributions if item.name in RUNTIMES}
+        runtimes = {item.name: item.version for item in distributions if item.name in RUNTIME_DISTRIBUTIONS}
         if len(runtimes) > 1:
             both = ", ".join(f"{name} {version}" for name, version in runtimes.items())
             reason = f"{both}: they overwrite each other's files; uninstall all and install one"

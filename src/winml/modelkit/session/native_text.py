@@ -18,7 +18,9 @@ _NODE = re.compile(r"Non-zero status code returned while running (\S+) node\. Na
 # ``reshape_helper.h:84 onnxruntime::ReshapeHelper::ReshapeHelper(const onnxruntime::TensorShape&, bool)``, or only the
 # name of the function; then the condition of ORT_ENFORCE.
 _POSITION = re.compile(r"\S*\w\.(?:cc|cpp|cu|h|hpp):\d+:? (?:- )?")
-_SIGNATURE = re.compile(r"(?:[^()]*? )??~?[\w~<>]+(?:::[\w~<>,]+)+\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with [^\]]*\])? ")
+_SIGNATURE = re.compile(
+    r"(?:[^()]*? )??~?[\w~<>]+(?:::[\w~<>,]+)+\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with [^\]]*\])? "
+)
 _CONDITION = re.compile(r".{1,300}? was false\. (?=\S)")
 _FUNCTION = re.compile(r"[A-Za-z_]\w* (?=\S)")
 

@@ -73,7 +73,6 @@ class WinMLSession:
     def __init__(
         self, model: str | Path, device: WinMLDevice | None = None, settings: SessionSettings | None = None
     ) -> None:
-        import onnxruntime as ort
 
         self.path = str(model)
         self.device = device
