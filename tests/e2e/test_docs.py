@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.docs_pages import Block, Command, all_blocks, commands
 
+from fixtures.docs_pages import Block, Command, all_blocks, commands
 from winml.modelkit.catalog import find_sample
 from winml.modelkit.session.ep_sources import find_entries, select_entries
 

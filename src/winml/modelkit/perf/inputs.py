@@ -383,7 +383,8 @@ def _check_keys(
     reasons = [f"it has no array for the input {key!r}" for key in missing]
     for key in unknown:
         what = "a constant of the model, not an input" if key in constant else "no input of the model"
-        reasons.append(f"{key!r} is {what}.{meant(key, missing or wanted)}".removesuffix("."))
+        near = meant(key, missing or wanted).strip().replace("Did", "did", 1)
+        reasons.append(f"{key!r} is {what}{f' ({near})' if near else ''}")
     raise InputError(
         f"{name}: {'; '.join(reasons)}",
         code="input_missing" if missing else "input_unknown",

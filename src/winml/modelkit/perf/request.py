@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,8 +11,8 @@ from winml.modelkit.perf.loop import MAX_SAMPLES
 
 DEFAULT_ITERATIONS = 100
 DEFAULT_WARMUP = 10
-MAX_THREADS = 1024
-"""More start so slowly that it looks like a hang, and no machine here has them."""
+MAX_THREADS = max(256, os.cpu_count() or 1)
+"""Threads spin while they wait: far more than there are CPUs look like a hang."""
 
 INFERENCE_PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 

@@ -274,10 +274,10 @@ class _Run:
             self.warn("traced_run_lost", f"the traced run for the kernels' precision was lost: {error.reason}")
             return {**self.measured, "precision": None}
         except (DeviceNotFound, WinMLEPRegistrationFailed) as found:
-            error = with_native_log(found) if isinstance(found, WinMLEPRegistrationFailed) else found
+            failure = with_native_log(found) if isinstance(found, WinMLEPRegistrationFailed) else found
             if target.ep is not None:
-                name_what_is_there(error, self.request.ep_path, self.phase)
-            raise error from found
+                name_what_is_there(failure, self.request.ep_path, self.phase)
+            raise failure from found
         except RunFailed as error:
             self._name_guessed_sizes(error)
             raise

@@ -175,18 +175,16 @@ def with_native_log(error: WinMLEPRegistrationFailed) -> WinMLEPRegistrationFail
     The log is the file named in ``details["log"]``; without it, or without a word in it, the failure stays as it is.
     """
     log = error.details.get("log")
-    if not log or error.cause not in ("initialisation_failed", "no_device", "no_session", "unknown"):
+    if not log or error.cause not in ("initialisation_failed", "unknown"):
         return error
     try:
         text = Path(log).read_bytes()[-_LOG_BYTES:].decode("utf-8", "replace")
     except OSError:
         return error
-    known = None if error.cause in ("initialisation_failed", "unknown") else error.cause
     again = WinMLEPRegistrationFailed(
         error.original,
         dll_path=error.dll_path,
         ep=error.ep,
-        cause=known,
         fallback_version=error.fallback_version,
         native_log=text,
     )

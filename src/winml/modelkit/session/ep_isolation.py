@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from winml.modelkit.errors import Interrupted, WinMLError, WorkerDied, WorkerTimedOut
@@ -14,6 +15,7 @@ from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed, with_na
 from winml.modelkit.session.ep_preflight import preflight
 from winml.modelkit.session.one_node import ONE_NODE_MODEL
 from winml.modelkit.session.placement import RECORD_ASSIGNMENT, read_assignment
+from winml.modelkit.worker import spool
 from winml.modelkit.worker.runner import Job, run_job
 
 if TYPE_CHECKING:
@@ -127,10 +129,11 @@ def _judge(entry: EPEntry, answer: dict[str, Any], log: str, seconds: float) -> 
     else:
         status = NO_SESSION
         reason = "; ".join(f"{d.device}: {d.reason}" for d in devices if d.reason)
+        if said := _native_error(Path(log)):
+            reason += f"; the plugin said: {said}"
         failure = WinMLEPRegistrationFailed(reason, dll_path=entry.path, ep=entry.ep_name, cause="no_session")
     if failure is not None:
         failure.details["log"] = log
-        failure = with_native_log(failure)
     return EPProbe(
         entry,
         status,
@@ -157,6 +160,15 @@ def _why(entry: EPEntry, incompatibility: list[dict[str, Any]], seen: list[dict[
     if spec.hardware_vendor_ids and not ids & set(spec.hardware_vendor_ids):
         return f"{reason}: the plugin serves {spec.hardware}; this machine has {here}"
     return f"{reason}: the plugin needs {spec.hardware} and offers none here; this machine has {here}"
+
+
+def _native_error(log: Path) -> str | None:
+    """The first error that ONNX Runtime's logger wrote, in the form ``<time> [E:onnxruntime:, <place>] <text>``."""
+    for line in spool.tail(log, 200, limit=65536):
+        mark = line.find("[E:onnxruntime")
+        if mark >= 0:
+            return line[mark:].partition("] ")[2].strip() or None
+    return None
 
 
 # --- below here: the child's side ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ PARSE = "parse_error"
 CAUSES: dict[str, str] = {
     OPTION_MISSING: "the EP or this onnxruntime does not take the option; compare their versions in winml sys",
     NO_FILE: "the EP writes its file when the session is made, so it will not come; see the native log (-v)",
-    NO_NODE: "the EP takes no node of this model: winml perf --min-placement 1 tells, and placement.leftovers lists them",
+    NO_NODE: "the EP takes no node of this model; placement.leftovers in the report lists them",
     BACKEND: "a library of the EP does not load: reinstall its package as a whole",
     BAD_LEVEL: "the EP does not know this profiling level; leave the option out",
     CANNOT_OPEN: "the folder for the trace is missing or not writable",
@@ -105,7 +105,7 @@ class EPMonitor(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
+    def __exit__(  # noqa: B027 - a monitor that sets nothing has nothing to restore
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Restore whatever was set."""
