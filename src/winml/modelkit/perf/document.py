@@ -226,6 +226,118 @@ class PerfResult(Document, kw_only=True):
     by_shape: list[ShapeRun] | None = None
 
 
+class TraceOp(Document, kw_only=True):
+    """One operator of a trace.
+
+    ``sources`` are ONNX node names, empty where they are not known; ``samples`` is the number of traced inferences it
+    ran in, ``calls`` how often in all; ``share`` is of the traced time. Cycles are given where the accelerator counts
+    them; ``derived`` says that the microseconds were made from them. ``io`` rows move data and compute nothing.
+    """
+
+    name: str
+    op_type: str | None
+    kernel: str | None
+    ep: str
+    partition: str | None
+    sources: list[str]
+    io: bool
+    shapes: str | None
+    samples: int
+    calls: int
+    total_us: float | None
+    mean_us: float | None
+    p50_us: float | None
+    share: float | None
+    total_cycles: float | None
+    mean_cycles: float | None
+    p50_cycles: float | None
+    derived: bool
+
+
+class TraceType(Document, kw_only=True):
+    """Operators of one type on one EP, summed up."""
+
+    ep: str
+    op_type: str | None
+    operators: int
+    calls: int
+    total_us: float | None
+    total_cycles: float | None
+    share: float | None
+
+
+class TraceInference(Document, kw_only=True):
+    """One traced inference, in microseconds: from outside, what the EP says, the operators' sum, and the rest."""
+
+    wall_us: float
+    ep_us: float | None
+    traced_us: float | None
+    outside_us: float | None
+
+
+class TraceOverhead(Document, kw_only=True):
+    """What tracing costs: medians of the same model without and with it, in milliseconds, and their ratio."""
+
+    untraced_p50_ms: float
+    traced_p50_ms: float
+    ratio: float
+
+
+class Trace(Document, kw_only=True):
+    """Where the time goes, operator by operator.
+
+    The latency figures of the report come from untraced runs. With ``status`` failed there is no operator data, and
+    ``cause`` (a stable code), ``reason``, ``hint`` and ``evidence`` say why.
+    """
+
+    status: Literal["ok", "failed"]
+    requested_level: str
+    level: str
+    monitor: str
+    ep: str
+    emulated: bool = False
+    iterations: int = 0
+    warmup: int = 0
+    ops: list[TraceOp] = msgspec.field(default_factory=list)
+    types: list[TraceType] = msgspec.field(default_factory=list)
+    inferences: list[TraceInference] = msgspec.field(default_factory=list)
+    partitions: list[str] = msgspec.field(default_factory=list)
+    unmapped: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+    artefacts: list[str] = msgspec.field(default_factory=list)
+    overhead: TraceOverhead | None = None
+    cause: str | None = None
+    reason: str | None = None
+    hint: str | None = None
+    evidence: list[str] = msgspec.field(default_factory=list)
+
+
+class Counter(Document, kw_only=True):
+    """One hardware counter over time; ``values`` stand beside the series' ``times_s``, null where a reading failed.
+
+    ``reason`` says why the counter does not exist here; it then has no values and is never 0.
+    """
+
+    unit: str
+    source: str | None
+    values: list[float | None] = msgspec.field(default_factory=list)
+    mean: float | None = None
+    peak: float | None = None
+    reason: str | None = None
+
+
+class Hardware(Document, kw_only=True):
+    """Hardware counters sampled from outside the worker, by name; times in seconds since the first sample.
+
+    ``phases`` are the phases of the run: (name, second at which it began).
+    """
+
+    interval_s: float
+    times_s: list[float]
+    counters: dict[str, Counter]
+    phases: list[tuple[str, float]] = msgspec.field(default_factory=list)
+
+
 class PerfDocument(Document, kw_only=True):
     """``winml perf --format json``."""
 
@@ -239,5 +351,7 @@ class PerfDocument(Document, kw_only=True):
     placement: Placement | None = None
     environment: Machine
     result: PerfResult | None = None
+    trace: Trace | None = None
+    hardware: Hardware | None = None
     warnings: list[Notice] = msgspec.field(default_factory=list)
     error: ErrorInfo | None = None
