@@ -10,6 +10,7 @@ from winml.modelkit.commands import options
 
 if TYPE_CHECKING:
     from winml.modelkit.perf.request import PerfRequest
+    from winml.modelkit.session.monitor.ep_monitor import EPMonitor
     from winml.modelkit.worker.runner import Worker
 
 
@@ -54,6 +55,11 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "fp32", "bf16", "fp16"]),
     help="In which type kernels compute: honoured or refused. The report tells which they took.",
 )
+@click.option(
+    "--op-tracing",
+    type=click.Choice(["basic", "detail"]),
+    help="Trace operators in runs of their own after the timed ones. Auto-selects the monitor for the chosen EP.",
+)
 @click.option("--custom-ops", multiple=True, metavar="LIBRARY", help="Library with custom operators. Repeatable.")
 @options.timeout("Limit for the whole measurement.  [default: 300 s without progress]")
 @options.format_("text", "json")
@@ -80,15 +86,28 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
     from winml.modelkit.console import report_file
     from winml.modelkit.console.perf_text import render_perf
     from winml.modelkit.console.progress import Progress
+    from winml.modelkit.errors import WinMLError
+    from winml.modelkit.perf.assemble import note_failure
     from winml.modelkit.perf.runner import run_perf
 
     if given["output"] is not None:
         report_file.check(given["output"], overwrite=given["overwrite"])
     request = _request(given)
+    trace_folder = None
+    if request.op_tracing is not None:
+        _resolve_ep_monitor(request.ep, request.device, request.op_tracing)
+        trace_folder = report_file.trace_folder(given["output"], request.model)
     with Progress(quiet=given["quiet"]) as progress:
-        document = run_perf(request, command=["winml", *_arguments(ctx)], observer=progress, worker=worker)
+        document = run_perf(
+            request, command=["winml", *_arguments(ctx)], observer=progress, worker=worker, trace_folder=trace_folder
+        )
     name = document.effective.model.name if document.effective else given["model"]
-    saved = report_file.save(document, kind="perf", name=name, output=given["output"])
+    try:
+        saved = report_file.save(document, kind="perf", name=name, output=given["output"])
+    except WinMLError as error:
+        # What was measured is not lost with the file: it is shown, and kept in the user's folder.
+        note_failure(document, error)
+        saved = report_file.save(document, kind="perf", name=name)
     if given["format"] == "json":
         from winml.modelkit.console.json_out import write_document
 
@@ -97,6 +116,19 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
         render_perf(document, verbose=given["verbose"], report=saved)
     if document.error is not None:
         ctx.exit(document.error.exit_code)
+
+
+def _resolve_ep_monitor(ep: str | None, device: str | None, level: str) -> type[EPMonitor]:
+    """The monitor that would watch a run on this target; a level that cannot be had is refused before anything runs.
+
+    Which EP really runs decides in the end; see ``session.monitor.resolve``.
+
+    Raises:
+        UsageError: the EP, or every EP for the device, lacks that level.
+    """
+    from winml.modelkit.session.monitor.resolve import load_monitor, resolve_monitor
+
+    return load_monitor(resolve_monitor(ep, device, level))
 
 
 def _arguments(ctx: click.Context) -> list[str]:
@@ -133,4 +165,5 @@ def _request(given: dict[str, Any]) -> PerfRequest:
         inference_precision=given["inference_precision"],
         custom_ops=given["custom_ops"],
         timeout_s=given["timeout"],
+        op_tracing=given["op_tracing"],
     )

@@ -26,6 +26,18 @@ def reports_folder() -> Path:
     return Path(platformdirs.user_data_dir("winml", appauthor=False)) / "reports"
 
 
+def trace_folder(output: str | None, name: str) -> Path:
+    """Where the artefacts of a trace go: beside the report the user asked for, else among the user's reports."""
+    if output is not None:
+        return Path(output).absolute().with_suffix(".trace")
+    return reports_folder() / f"{_stem('perf', name)}.trace"
+
+
+def _stem(kind: str, name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"
+    return f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{plain}"
+
+
 def check(output: str, *, overwrite: bool) -> None:
     """Refuse an output that cannot be written, before any work is done.
 
@@ -77,9 +89,8 @@ def save(document: Document, *, kind: str, name: str, output: str | None = None)
                 code="output_failed",
                 hint="the file that stood there before, if any, is as it was",
             ) from error
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"
     folder = reports_folder()
-    path = folder / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{stem}.json"
+    path = folder / f"{_stem(kind, name)}.json"
     try:
         _write(path, text)
     except OSError as error:

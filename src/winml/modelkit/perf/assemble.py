@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from winml.modelkit.errors import EvidenceShortfall, WinMLError
+from winml.modelkit.documents import ErrorInfo, Notice
+from winml.modelkit.errors import EvidenceShortfall, Interrupted, WinMLError
 from winml.modelkit.perf import statistics
 from winml.modelkit.perf.document import (
     FedInput,
@@ -104,6 +105,17 @@ def _rate(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def note_failure(document: PerfDocument, error: WinMLError) -> None:
+    """Put a failure into the document, beside what is there already; an earlier failure keeps its place."""
+    if document.error is not None:
+        document.warnings.append(Notice(code=error.code, message=error.reason))
+        return
+    fields = {key: value for key, value in error.to_dict().items() if key != "kind"}
+    document.error = msgspec.convert(fields, ErrorInfo)
+    document.status = "interrupted" if isinstance(error, Interrupted) else "failed"
+    document.summary = summarise(document)
+
+
 def shortfall(
     placement: Placement, precision: Precision | None, *, explicit: bool, min_placement: float | None
 ) -> WinMLError | None:
@@ -136,9 +148,19 @@ def shortfall(
             hint="placement.leftovers in the report lists every node",
             details=details,
         )
-    if precision is not None and precision.requested is not None and precision.honoured is False:
+    if precision is None or precision.requested is None:
+        return None
+    if precision.honoured is None:
         return EvidenceShortfall(
-            f"asked to compute in {precision.requested}, {name} computed in {precision.effective}",
+            f"asked to compute in {precision.requested}, and nothing proves that {name} did ({precision.evidence})",
+            code="precision_not_proven",
+            hint="leave --inference-precision out to accept what it does",
+            details={"requested": precision.requested, "evidence": precision.evidence},
+        )
+    if precision.honoured is False:
+        shares = ", ".join(f"{share:.0%} {kind}" for kind, share in (precision.shares or {}).items())
+        return EvidenceShortfall(
+            f"asked to compute in {precision.requested}, {name} computed in {precision.effective} (by time: {shares})",
             code="precision_not_honoured",
             hint="this device may not have that type; leave --inference-precision out to accept what it does",
             details={"requested": precision.requested, "effective": precision.effective, "shares": precision.shares},

@@ -39,6 +39,8 @@ class PerfRequested(Document, kw_only=True):
     inference_precision: str | None = None
     custom_ops: list[str] = msgspec.field(default_factory=list)
     timeout_s: float | None = None
+    op_tracing: str | None = None
+    monitor: bool = False
 
 
 class ModelFile(Document, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,28 +77,39 @@ def run(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
     import onnxruntime  # noqa: F401 - its import is a phase of its own
 
     imported = clock()
+    given: tuple[str, ...] = ()
+    if args["input_data"] is not None:
+        # Wrong data is told before an EP spends minutes on the model; it is read again when it is fed.
+        context.phase("check the input data")
+        given = tuple(_feeds(args["shape_sets"][0], args).arrays)
+    checked = clock()
     entry = EPEntry(**args["entry"])
     context.phase("register the EP")
     ep = WinMLEPRegistry.get_instance().register_ep(entry)
-    picked = _pick(ep, args)
+    picked = pick(ep, args)
     registered = clock()
     stages.mark("EP registered")
-    settings, threads, rule = _settings(entry, picked, args)
+    settings, threads, rule = settings_of(entry, picked, args, given)
     context.emit("target", **_target(ep, picked, settings), threads=threads, threads_rule=rule)
     context.phase("make the session")
     before = clock()
     session = WinMLSession(args["model"], picked.device if picked else None, settings)
     created = clock()
     stages.mark("session created")
-    placement = session.placement()
+    placement = session.placement(name_all=False)
     context.emit("placement", placement=placement)
-    warnings: list[dict[str, str]] = []
+    warnings = [{"code": "session", "message": note} for note in session.notes]
     runs = [_measure(session, shape_set, args, context, stages, warnings) for shape_set in args["shape_sets"]]
     stages.mark("after the runs")
+    if any(not node["name"] for node in placement["leftovers"]):
+        # Takes another session, so it waits until nothing is measured any more.
+        context.phase("name the nodes", expect_s=created - before)
+        placement = session.placement()
+        context.emit("placement", placement=placement)
     result = {
         "phases_ms": {
             "import_runtime": context.preload_s * 1000 + _ms(start, imported),
-            "register": _ms(imported, registered) if entry.path is not None else None,
+            "register": _ms(checked, registered) if entry.path is not None else None,
             "session": _ms(before, created),
             "first_run": runs[0]["first_run_ms"],
             "warmup": sum(item["warmup_ms"] for item in runs),
@@ -110,12 +122,11 @@ def run(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
     }
     # Sent before the traced run: whatever happens there, the timed runs are not lost.
     context.emit("measured", value=result)
-    feeds = _fed(_feeds(args["shape_sets"][0], args))
-    result["precision"] = _precision(session, picked, feeds, args, context, created - before, placement)
+    result["precision"] = _precision(session, picked, feeds_of(args), args, context, created - before, placement)
     return result
 
 
-def _pick(ep: WinMLEP, args: dict[str, Any]) -> PickedDevice | None:
+def pick(ep: WinMLEP, args: dict[str, Any]) -> PickedDevice | None:
     """The device, or None for a bundled EP that ONNX Runtime adds by name only."""
     if ep.entry.path is None and not ep.devices:
         return None
@@ -127,9 +138,14 @@ def _pick(ep: WinMLEP, args: dict[str, Any]) -> PickedDevice | None:
     return pick_device(ep, args["device"], emulate=args["emulate"], no_device_reason=reason)
 
 
-def _settings(
-    entry: EPEntry, picked: PickedDevice | None, args: dict[str, Any]
+def settings_of(
+    entry: EPEntry, picked: PickedDevice | None, args: dict[str, Any], given: tuple[str, ...]
 ) -> tuple[SessionSettings, int | None, str]:
+    """How the session is made, how many threads compute (None: not known), and why that many.
+
+    Args:
+        given: names of the inputs that data was given for.
+    """
     spec = known_spec(entry.ep_name)
     options = dict(args["ep_options"])
     threads, rule = args["pool_threads"], args["pool_rule"]
@@ -146,6 +162,7 @@ def _settings(
         strict=args["strict"],
         dims=args["fixed_dims"],
         custom_ops=tuple(args["custom_ops"]),
+        fed_constants=given,
     )
     return settings, threads, rule
 
@@ -181,6 +198,11 @@ def _feeds(shape_set: dict[str, Any], args: dict[str, Any]) -> GeneratedInputs:
     return make_inputs(model, shape_set["shapes"], seed=args["seed"])
 
 
+def feeds_of(args: dict[str, Any]) -> dict[str, Any]:
+    """What is fed at the first set of shapes."""
+    return _fed(_feeds(args["shape_sets"][0], args))
+
+
 def _fed(made: GeneratedInputs) -> dict[str, Any]:
     """What ``session.run`` takes: arrays, and values with their ONNX type where numpy has none for it."""
     import onnxruntime as ort
@@ -204,7 +226,7 @@ def _measure(
     """First run, warm-up and timed loop at one set of shapes."""
     import numpy as np
 
-    from winml.modelkit.perf.loop import time_runs
+    from winml.modelkit.perf.loop import MAX_SAMPLES, time_runs
 
     ep = session.settings.ep_name
     clock = time.perf_counter
@@ -236,6 +258,9 @@ def _measure(
         load_start = {**load_sample(), "monotonic_s": time.monotonic()}
         samples = time_runs(call, call_args, args["iterations"], args["duration_s"])
         load_end = {**load_sample(), "monotonic_s": time.monotonic()}
+        if args["duration_s"] and not args["iterations"] and len(samples) >= MAX_SAMPLES:
+            message = f"stopped after {len(samples)} runs, the most that are recorded, before the duration was over"
+            warnings.append({"code": "duration_cut", "message": message})
     except Exception as error:  # whatever the EP raises while running becomes one failure of ours
         raise explain_run(error, ep) from error
     return {
@@ -284,19 +309,22 @@ def _precision(
     ep = session.settings.ep_name
     spec = known_spec(ep)
     nothing = {"requested": requested, "effective": None, "shares": None}
-    if ep == CPU_EP:
+    if ep == CPU_EP and not {"fp16", "bf16"} & set(declared):
         effective = "+".join(declared) or None
-        return {**nothing, "effective": effective, "evidence": "the CPU EP computes in the types the model declares"}
-    if spec is None or not spec.kernel_records or picked is None:
+        evidence = "the CPU EP computes in the types the model declares"
+        # Whatever else was asked for has been refused by now.
+        return {**nothing, "effective": effective, "evidence": evidence, "honoured": True if requested else None}
+    read = compute_precision.cpu_shares if ep == CPU_EP else compute_precision.kernel_shares
+    if ep != CPU_EP and (spec is None or not spec.kernel_records or picked is None):
         name = spec.alias if spec else ep
         return {**nothing, "evidence": f"none: {name} gives no kernel records with types"}
     if placement["target_nodes"] == 0:
-        return {**nothing, "evidence": f"none: no node runs on {spec.alias}"}
+        return {**nothing, "evidence": f"none: no node runs on {spec.alias if spec else ep}"}
     if session_s > SLOW_SESSION_S and requested is None:
         return {**nothing, "evidence": f"none: a second session would take {session_s:.0f} s again"}
     context.phase("traced run for the kernels' precision", expect_s=session_s)
     try:
-        shares = _traced_shares(session, feeds)
+        shares = _traced_shares(session, feeds, read)
     except WinMLError as error:
         return {**nothing, "evidence": f"none: the traced run failed: {error.reason}"}
     judged = compute_precision.judge(shares, requested)
@@ -304,7 +332,9 @@ def _precision(
     return judged
 
 
-def _traced_shares(session: WinMLSession, feeds: dict[str, Any]) -> dict[str, float]:
+def _traced_shares(
+    session: WinMLSession, feeds: dict[str, Any], read: Callable[[Path], dict[str, float]]
+) -> dict[str, float]:
     from dataclasses import replace
 
     with tempfile.TemporaryDirectory(prefix="winml-trace-") as folder:
@@ -312,4 +342,4 @@ def _traced_shares(session: WinMLSession, feeds: dict[str, Any]) -> dict[str, fl
         traced = WinMLSession(session.path, session.device, settings)
         traced.run(feeds)
         profile = traced.end_profiling()
-        return compute_precision.kernel_shares(profile) if profile else {}
+        return read(profile) if profile else {}

@@ -55,6 +55,8 @@ class PerfRequest:
     inference_precision: str | None = None
     custom_ops: tuple[str, ...] = ()
     timeout_s: float | None = None
+    op_tracing: str | None = None
+    monitor: bool = False
 
     def __post_init__(self) -> None:
         checks = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from winml.modelkit import environment
-from winml.modelkit.documents import ErrorInfo, Library, Machine, Notice
+from winml.modelkit.documents import Library, Machine, Notice
 from winml.modelkit.errors import (
     DeviceNotFound,
     Interrupted,
@@ -28,8 +28,8 @@ from winml.modelkit.errors import (
     WorkerDied,
 )
 from winml.modelkit.loader import resolve_model
-from winml.modelkit.onnx.facts import ep_context_sources, float_types
-from winml.modelkit.perf.assemble import build_result, shortfall, summarise
+from winml.modelkit.onnx.facts import ep_context_sources, float_types, is_topologically_sorted
+from winml.modelkit.perf.assemble import build_result, note_failure, shortfall, summarise
 from winml.modelkit.perf.document import (
     FedInput,
     ModelFile,
@@ -41,10 +41,12 @@ from winml.modelkit.perf.document import (
     Target,
 )
 from winml.modelkit.perf.early import start_worker
+from winml.modelkit.perf.feedable import check_runnable
 from winml.modelkit.perf.peak import PeakSampler
 from winml.modelkit.perf.phases import MEASURE_PHASE
 from winml.modelkit.perf.shape_sets import resolve_shape_sets, shapes_of_fed
 from winml.modelkit.perf.shapes import ResolvedShapes
+from winml.modelkit.perf.tracing import check_level, prepare_folder, run_trace
 from winml.modelkit.session.ep_device import (
     EP_DEVICE_SPECS,
     EPDeviceTarget,
@@ -78,6 +80,7 @@ def run_perf(
     command: Sequence[str] = (),
     observer: Observer | None = None,
     worker: Worker | None = None,
+    trace_folder: Path | None = None,
 ) -> PerfDocument:
     """Measure one model on one target.
 
@@ -86,11 +89,13 @@ def run_perf(
         command: the command line, for the report.
         observer: told how far the work is.
         worker: one of ``early.start_worker`` that has not had a job yet; it is closed here. Started here if None.
+        trace_folder: where the artefacts of ``op_tracing`` go; needed with it.
 
     Never raises for what a user or a vendor library can cause: the document then carries ``error``, with whatever was
     found out before.
     """
     run = _Run(request, list(command), observer)
+    run.trace_folder = trace_folder
     try:
         run.go(worker if worker is not None else start_worker())
     except KeyboardInterrupt:
@@ -108,6 +113,8 @@ class _Run:
         self.request = request
         self.observer = observer
         self.measured: dict[str, Any] | None = None
+        self.job_args: dict[str, Any] = {}
+        self.trace_folder: Path | None = None
         self.entry: EPEntry | None = None
         self._sampler: PeakSampler | None = None
         self._sampled_peak: int | None = None
@@ -185,6 +192,7 @@ class _Run:
         return target
 
     def _resolve_shapes(self, model: Model) -> None:
+        check_runnable(model)
         if self.request.input_data is None:
             self.shape_sets = resolve_shape_sets(
                 model,
@@ -211,6 +219,8 @@ class _Run:
         if spec is not None:
             for text in check_ep_options(spec, request.ep_options, device):
                 self.warn("ep_options", text)
+        if request.op_tracing is not None:
+            check_level(choice.entry.ep_name, request.op_tracing, request.ep_options)
         effective = self._effective()
         effective.rule = choice.rule + (", as seen at an earlier look" if choice.cached else "")
         effective.passed_over = list(choice.passed_over)
@@ -222,33 +232,32 @@ class _Run:
         session_threads, pool_threads, pool_rule = _threads(request.threads)
         fixed = self._fixed_dims()
         effective.dims_fixed_in_session = bool(fixed)
-        return Job(
-            "winml.modelkit.perf.job:run",
-            {
-                "model": str(path),
-                "entry": asdict(choice.entry),
-                "device": device,
-                "emulate": target.emulate,
-                "ep_options": dict(request.ep_options),
-                "threads": request.threads,
-                "session_threads": session_threads,
-                "pool_threads": pool_threads,
-                "pool_rule": pool_rule,
-                "inference_precision": _asked_precision(request.inference_precision),
-                "declared_precisions": float_types(model),
-                "strict": request.strict,
-                "fixed_dims": fixed,
-                "custom_ops": [str(Path(library).resolve()) for library in request.custom_ops],
-                "memory": request.memory,
-                "iterations": effective.iterations,
-                "warmup": effective.warmup,
-                "duration_s": request.duration_s,
-                "io_binding": effective.io_binding,
-                "input_data": str(Path(request.input_data).absolute()) if request.input_data else None,
-                "seed": effective.seed,
-                "shape_sets": [{"shapes": found.shapes} for found in self.shape_sets] or [{"shapes": None}],
-            },
-        )
+        self.job_args = {
+            "model": str(path),
+            "entry": asdict(choice.entry),
+            "device": device,
+            "emulate": target.emulate,
+            "ep_options": dict(request.ep_options),
+            "threads": request.threads,
+            "session_threads": session_threads,
+            "pool_threads": pool_threads,
+            "pool_rule": pool_rule,
+            "inference_precision": _asked_precision(request.inference_precision),
+            "declared_precisions": float_types(model),
+            "strict": request.strict,
+            "fixed_dims": fixed,
+            "custom_ops": [str(Path(library).resolve()) for library in request.custom_ops],
+            "memory": request.memory,
+            "iterations": effective.iterations,
+            "warmup": effective.warmup,
+            "duration_s": request.duration_s,
+            "io_binding": effective.io_binding,
+            "input_data": str(Path(request.input_data).absolute()) if request.input_data else None,
+            "seed": effective.seed,
+            "shape_sets": [{"shapes": found.shapes} for found in self.shape_sets] or [{"shapes": None}],
+            "compiled": bool(ep_context_sources(model)),
+        }
+        return Job("winml.modelkit.perf.job:run", self.job_args)
 
     def _fixed_dims(self) -> dict[str, int]:
         """Symbolic dimensions that are fixed in the session: those given by name with one value only."""
@@ -272,7 +281,9 @@ class _Run:
                 raise
             # The timed runs were done; only the traced run after them is lost.
             self.warn("traced_run_lost", f"the traced run for the kernels' precision was lost: {error.reason}")
-            return {**self.measured, "precision": None}
+            asked = _asked_precision(self.request.inference_precision)
+            lost = {"requested": asked, "effective": None, "evidence": "none: the traced run was lost"}
+            return {**self.measured, "precision": lost}
         except (DeviceNotFound, WinMLEPRegistrationFailed) as found:
             failure = with_native_log(found) if isinstance(found, WinMLEPRegistrationFailed) else found
             if target.ep is not None:
@@ -327,7 +338,7 @@ class _Run:
         effective.threads = event["threads"]
         effective.threads_rule = event["threads_rule"]
         if effective.target.emulated:
-            self.warn("emulated", "this ran in an emulator on the CPU; its timings say nothing about real hardware")
+            self.warn("emulated", "the target is an emulator on the CPU; its timings say nothing about real hardware")
 
     # --- the result ------------------------------------------------------------------------------------------------
 
@@ -346,26 +357,54 @@ class _Run:
         effective.inputs = msgspec.convert(runs[0]["inputs"], dict[str, FedInput])
         effective.dims = runs[0]["dims"]
         effective.batch_size = batches[0]
-        if answer["precision"] is not None:
-            effective.precision = msgspec.convert(answer["precision"], Precision)
+        effective.precision = msgspec.convert(answer["precision"], Precision)
         document.result = build_result(answer, batches, self._sampled_peak)
         self._hash(path, model)
+        if not is_topologically_sorted(model):
+            self.warn(
+                "unsorted_nodes",
+                "the model's nodes are not in topological order: ONNX Runtime sorts them, ONNX's checker refuses them",
+            )
         placement = document.placement
         if placement is None:
             return
+        if not placement.nodes_total:
+            self.warn("no_nodes", "ONNX Runtime left no node to run: everything in the graph was known beforehand")
         if target.is_open and placement.target_nodes == 0 and placement.nodes_total:
             name = placement.target_ep.removesuffix("ExecutionProvider")
             self.warn(
                 "nothing_placed", f"{name} was chosen automatically and took no node; the model ran on the CPU EP"
             )
+        lost = self._trace()
         short = shortfall(
             placement,
             effective.precision,
             explicit=not target.is_open,
             min_placement=self.request.min_placement,
         )
-        if short is not None:
-            raise short
+        for failure in (short, lost):
+            if failure is not None:
+                raise failure
+
+    def _trace(self) -> WinMLError | None:
+        """Trace operators, if that was asked for; what went wrong is given back, so that the rest is judged first."""
+        level, result, target = self.request.op_tracing, self.document.result, self._effective().target
+        if level is None or result is None or target is None:
+            return None
+        folder = self.trace_folder
+        if folder is None:
+            raise ValueError("op_tracing needs a trace_folder")
+        prepare_folder(folder)
+        self.document.trace, lost = run_trace(
+            self.job_args,
+            level=level,
+            folder=folder,
+            untraced_ms=result.samples_ms,
+            emulated=target.emulated,
+            timeout=self.request.timeout_s,
+            on_event=lambda event: self._event(event, 0),
+        )
+        return lost
 
     def _hash(self, path: Path, model: Model) -> None:
         """After the measured runs, so that it does not disturb them."""
@@ -373,6 +412,8 @@ class _Run:
 
         file = self._effective().model
         hashes = hash_model(path, model)
+        if hashes.reason is not None:
+            self.warn("not_hashed", hashes.reason)
         file.sha256 = hashes.sha256
         file.external_data = hashes.external_data
 
@@ -391,9 +432,7 @@ class _Run:
 
     def fail(self, error: WinMLError) -> None:
         """Put a failure into the document, beside what is there already."""
-        fields = {key: value for key, value in error.to_dict().items() if key != "kind"}
-        self.document.error = msgspec.convert(fields, ErrorInfo)
-        self.document.status = "interrupted" if isinstance(error, Interrupted) else "failed"
+        note_failure(self.document, error)
 
 
 def _requested(request: PerfRequest) -> PerfRequested:
@@ -409,10 +448,11 @@ def _threads(asked: int | None) -> tuple[int | None, int | None, str]:
     """
     if asked is not None:
         return asked, asked, "as asked"
-    available = environment.available_cpus()
+    available, cores = environment.available_cpus(), environment.physical_cores()
     if available < (os.cpu_count() or 1):
-        return available, available, "CPUs available to this process"
-    return None, environment.physical_cores(), "ONNX Runtime's default: physical cores"
+        count = min(available, cores or available)
+        return count, count, "CPUs available to this process"
+    return None, cores, "ONNX Runtime's default: physical cores"
 
 
 def _asked_precision(text: str | None) -> str | None:

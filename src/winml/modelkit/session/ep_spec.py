@@ -34,6 +34,8 @@ class EPDeviceSpec:
         meta_ep_names: further names under which ONNX Runtime lists the same EP (``X.AUTO``); never EPs of their own.
         compiles: whether it can write EPContext models.
         trace_levels: operator trace levels it has.
+        monitor: ``module:class`` of its ``EPMonitor``.
+        trace_options: provider options that its monitor sets, so that nobody else may.
         kernel_records: whether its profiling events say in which precision kernels computed.
         translate: ``module:function`` that turns threads and precision into provider options (``ep_translate``).
         hardware: the hardware it needs, in words, for a row that registered without a device.
@@ -59,6 +61,8 @@ class EPDeviceSpec:
     meta_ep_names: tuple[str, ...] = ()
     compiles: bool = False
     trace_levels: tuple[str, ...] = ("basic",)
+    monitor: str = "winml.modelkit.session.monitor.ort_profile_monitor:OrtProfileMonitor"
+    trace_options: tuple[str, ...] = ()
     kernel_records: bool = False
     translate: str | None = None
     hardware: str = ""

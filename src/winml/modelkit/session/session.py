@@ -37,6 +37,7 @@ class SessionSettings:
         custom_ops: libraries with custom operators.
         fed_constants: initializers that are inputs too and that ``run`` will feed other values for.
         profile_prefix: write an ONNX Runtime profile with this file name prefix.
+        name_nodes: give nodes without a name that of their first output, so that records about them can be told apart.
     """
 
     ep_name: str = CPU_EP
@@ -47,6 +48,7 @@ class SessionSettings:
     custom_ops: Sequence[str] = ()
     fed_constants: Sequence[str] = ()
     profile_prefix: str | None = None
+    name_nodes: bool = False
 
 
 class WinMLSession:
@@ -73,12 +75,11 @@ class WinMLSession:
     def __init__(
         self, model: str | Path, device: WinMLDevice | None = None, settings: SessionSettings | None = None
     ) -> None:
-
         self.path = str(model)
         self.device = device
         self.settings = settings or SessionSettings()
         self.notes: list[str] = []
-        self._model: str | bytes = self.path
+        self._model: str | bytes = self._named_model() if self.settings.name_nodes else self.path
         try:
             self._session = self._make(strict=self.settings.strict)
         except Exception as error:  # onnxruntime raises a dozen unrelated types
@@ -109,9 +110,7 @@ class WinMLSession:
         names = [name for name in names if name not in self.settings.fed_constants]
         if not names:
             return False
-        import onnx
-
-        model = onnx.load(self.path, load_external_data=False)
+        before, model = self._model, self._graph()
         for item in [item for item in model.graph.input if item.name in names]:
             model.graph.input.remove(item)
         self._model = model.SerializeToString()
@@ -119,7 +118,7 @@ class WinMLSession:
         try:
             self._session = self._make(strict=self.settings.strict)
         except Exception:  # noqa: BLE001 - then the first failure is told, of the model as it is
-            self._model = self.path
+            self._model = before
             return False
         listed = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
         self.notes.append(
@@ -182,19 +181,37 @@ class WinMLSession:
                 summary = placement.summarise(named, self.settings.ep_name, aliases=_alias)
         return summary
 
+    def _graph(self) -> Any:
+        """The ``onnx.ModelProto`` that the session is made of, without external data."""
+        import onnx
+
+        if isinstance(self._model, bytes):
+            return onnx.load_from_string(self._model)
+        return onnx.load(self._model, load_external_data=False)
+
+    def _named_model(self) -> str | bytes:
+        """The path, or the graph with names for its unnamed nodes; its external data stays where it is."""
+        from winml.modelkit.onnx.facts import walk_nodes
+        from winml.modelkit.onnx.files import read_model
+
+        if all(node.name for node in walk_nodes(read_model(self.path))):
+            return self.path
+        import onnx
+
+        model = onnx.load(self.path, load_external_data=False)
+        _name_nodes(model.graph)
+        named: bytes = model.SerializeToString()
+        return named
+
     def _named_assignment(self) -> list[dict[str, Any]] | None:
         """The assignment of the same graph with every unnamed node named after its first output.
 
         ONNX Runtime's assignment carries node names only; this costs one more session, made only where a node that
         must be reported has none. None where that session can't be made.
         """
-        import onnx
         import onnxruntime as ort
 
-        if isinstance(self._model, bytes):
-            model = onnx.load_from_string(self._model)
-        else:
-            model = onnx.load(self._model, load_external_data=False)
+        model = self._graph()
         _name_nodes(model.graph)
         options = self._options(ort, strict=False)
         self._add_folder(options)

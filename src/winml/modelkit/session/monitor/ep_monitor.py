@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from winml.modelkit.session.monitor.source_names import SourceNames
+
 OPTION_MISSING = "option_not_in_session"
 NO_FILE = "no_file_after_creation"
 NO_NODE = "no_node_on_ep"
@@ -84,15 +86,17 @@ class EPMonitor(abc.ABC):
         folder: where files of the trace may be written; exists.
         level: ``basic`` or ``detail``.
         ep_name: canonical name of the EP.
+        sources: names of the source graph, to map operators back; none if left out.
     """
 
     name: ClassVar[str]
     levels: ClassVar[tuple[str, ...]] = ("basic",)
 
-    def __init__(self, folder: Path, level: str, ep_name: str) -> None:
+    def __init__(self, folder: Path, level: str, ep_name: str, sources: SourceNames | None = None) -> None:
         self.folder = folder
         self.level = level
         self.ep_name = ep_name
+        self.sources = sources or SourceNames([])
 
     def profile_prefix(self) -> str | None:
         """File name prefix for ONNX Runtime's own profile, or None if it is not wanted."""

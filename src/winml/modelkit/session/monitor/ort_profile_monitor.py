@@ -16,18 +16,10 @@ from winml.modelkit.session.monitor.source_names import SourceNames
 
 
 class OrtProfileMonitor(EPMonitor):
-    """Node events of ONNX Runtime's profile, mapped to the source graph.
-
-    Args:
-        sources: names of the source graph's nodes and outputs.
-    """
+    """Node events of ONNX Runtime's profile, mapped to the source graph."""
 
     name = "onnxruntime profile"
     levels = ("basic",)
-
-    def __init__(self, folder: Path, level: str, ep_name: str, sources: SourceNames | None = None) -> None:
-        super().__init__(folder, level, ep_name)
-        self.sources = sources or SourceNames([])
 
     def profile_prefix(self) -> str | None:
         """In the trace folder."""

@@ -44,8 +44,7 @@ class QNNMonitor(EPMonitor):
     levels = ("basic", "detail")
 
     def __init__(self, folder: Path, level: str, ep_name: str, sources: SourceNames | None = None) -> None:
-        super().__init__(folder, level, ep_name)
-        self.sources = sources or SourceNames([])
+        super().__init__(folder, level, ep_name, sources)
         self._cwd: str | None = None
 
     @property
@@ -151,7 +150,7 @@ class QNNMonitor(EPMonitor):
             "partitions": [str(index) for index in range(partitions)],
             "unmapped": [row["name"] for row in rows if not row["sources"] and not row["io"]],
             "notes": notes,
-            "artefacts": sorted(str(path) for path in self.folder.iterdir() if path.is_file()),
+            "artefacts": sorted(str(path) for path in self.folder.iterdir() if path.is_file() and path.name[0] != "."),
         }
 
     def _records(
@@ -178,13 +177,12 @@ class QNNMonitor(EPMonitor):
         return list(found.values()), busy
 
     def _sources(self, row: QnnRow, traced: tuple[str, ...]) -> tuple[str, ...]:
-        """ONNX nodes: as the EP names them, brought back to the source graph's names where that is known."""
+        """Nodes of the source graph among those the EP names; ONNX Runtime's own additions are none."""
         if row.io:
             return ()
         names: dict[str, None] = {}
         for name in row.sources or traced or (row.name,):
-            found = self.sources.find(name)
-            names.update(dict.fromkeys(found or ((strip_token(name),) if row.sources or traced else ())))
+            names.update(dict.fromkeys(self.sources.find(name)))
         return tuple(names)
 
 
