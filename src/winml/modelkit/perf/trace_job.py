@@ -78,6 +78,7 @@ def run(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
         strict=False,
     )
     found = TraceContext(log=Path(args["log"]), warmup=args["warmup"] + 1, iterations=args["iterations"])
+    found.device = picked.device.device if picked else "cpu"
     with monitor:
         context.phase("make the traced session")
         try:

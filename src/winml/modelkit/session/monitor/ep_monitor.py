@@ -65,6 +65,7 @@ class TraceContext:
     Attributes:
         session: the ``onnxruntime.InferenceSession``.
         placement: ``WinMLSession.placement()``.
+        device: device class ONNX Runtime lists the device under.
         log: file with everything native code printed.
         warmup: inferences before the traced ones, the first run included.
         iterations: traced inferences.
@@ -73,6 +74,7 @@ class TraceContext:
 
     session: Any = None
     placement: dict[str, Any] = field(default_factory=dict)
+    device: str = "cpu"
     log: Path | None = None
     warmup: int = 0
     iterations: int = 0

@@ -36,6 +36,7 @@ class OpRecord:
         cycles: cycles by inference, where the EP counts them.
         calls: how often it ran in all.
         derived: the microseconds were made from cycles.
+        coarse: single values are too uncertain for a median; totals and means are not.
     """
 
     key: OpKey
@@ -48,6 +49,7 @@ class OpRecord:
     cycles: dict[int, float] = field(default_factory=dict)
     calls: int = 0
     derived: bool = False
+    coarse: bool = False
 
     def add(self, inference: int, *, us: float | None = None, cycles: float | None = None) -> None:
         """Add one call in one inference."""
@@ -109,7 +111,7 @@ def operator_rows(records: Iterable[OpRecord]) -> list[dict[str, Any]]:
                 "calls": record.calls,
                 "total_us": sum(us) if us else None,
                 "mean_us": sum(us) / len(us) if us else None,
-                "p50_us": _percentile(us, 50) if us else None,
+                "p50_us": _percentile(us, 50) if us and not record.coarse else None,
                 "share": own / total if total else None,
                 "total_cycles": sum(cycles) if cycles else None,
                 "mean_cycles": sum(cycles) / len(cycles) if cycles else None,

@@ -30,7 +30,7 @@ class Event:
         start, end: microseconds on the profile's clock.
         children_us: time of events inside it.
         args: what the profile says beside.
-        inference: index of the traced inference, warm-up left out.
+        inference: index of the traced inference; below 0 for warm-up, -1 being the last of it.
     """
 
     name: str
@@ -54,12 +54,14 @@ class Profile:
         walls_us: duration of each inference, in order.
         nodes: ONNX Runtime's node events.
         kernels: records of EPs below their fused nodes.
+        warm_kernels: the same of the warm-up inferences, which some EPs' records need to be read right.
         warmup: how many inferences were left out.
     """
 
     walls_us: list[float] = field(default_factory=list)
     nodes: list[Event] = field(default_factory=list)
     kernels: list[Event] = field(default_factory=list)
+    warm_kernels: list[Event] = field(default_factory=list)
     warmup: int = 0
 
 
@@ -76,23 +78,23 @@ def read_profile(path: Path, warmup: int) -> Profile:
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
         raise ProfileError(f"{path.name}: not a list of events")
     runs = sorted((float(event["ts"]), float(event["dur"])) for event in events if event.get("name") == "model_run")
-    kept = runs[warmup:]
-    starts = [start for start, _ in kept]
-    profile = Profile([duration for _, duration in kept], warmup=min(warmup, len(runs)))
+    warmup = min(warmup, len(runs))
+    starts = [start for start, _ in runs]
+    profile = Profile([duration for _, duration in runs[warmup:]], warmup=warmup)
     for event in events:
         if event.get("cat") not in ("Node", "Kernel"):
             continue
         start = float(event["ts"])
         index = bisect_right(starts, start) - 1
-        if index < 0 or start > kept[index][0] + kept[index][1]:
+        if index < 0 or start > runs[index][0] + runs[index][1]:
             continue
-        name = str(event.get("name", "")).removesuffix(_SUFFIX)
-        made = Event(name, start, start + float(event["dur"]), dict(event.get("args") or {}), index)
-        if event["cat"] == "Node":
-            if str(event.get("name", "")).endswith(_SUFFIX):
-                profile.nodes.append(made)
-        else:
-            profile.kernels.append(made)
+        name = str(event.get("name", ""))
+        end = start + float(event["dur"])
+        made = Event(name.removesuffix(_SUFFIX), start, end, dict(event.get("args") or {}), index - warmup)
+        if event["cat"] == "Kernel":
+            (profile.kernels if index >= warmup else profile.warm_kernels).append(made)
+        elif index >= warmup and name.endswith(_SUFFIX):
+            profile.nodes.append(made)
     _nest(profile.nodes)
     return profile
 

@@ -34,13 +34,13 @@ class OrtProfileMonitor(EPMonitor):
             profile = read_profile(file, context.warmup)
         except ProfileError as error:
             return TraceFailure(ep_monitor.PARSE, f"ONNX Runtime's profile cannot be read: {error}", [str(file)])
-        records, notes = self.records(profile)
+        records, notes = self.records(profile, context)
         if not records:
             return self._why_nothing(profile, file)
         return finish(profile, records, notes, context, ep_busy(profile, self.ep_name), [str(file)])
 
-    def records(self, profile: Profile) -> tuple[list[OpRecord], list[str]]:
-        """One record per node; nodes that only hold an EP's kernels are the EP's monitor's business."""
+    def records(self, profile: Profile, context: TraceContext) -> tuple[list[OpRecord], list[str]]:
+        """One record per node of the optimised graph; a monitor of an EP's own kernels looks further."""
         return node_records(profile.nodes, self.sources), []
 
     def _why_nothing(self, profile: Profile, file: Path) -> TraceFailure:
