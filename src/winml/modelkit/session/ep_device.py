@@ -174,6 +174,8 @@ def find_spec(name: str) -> EPDeviceSpec:
         by_key.setdefault(synonym, specs[canonical])
     if key in by_key:
         return by_key[key]
+    # A slip in the long ending keeps it on the name.
+    by_key |= {spec.name.casefold(): spec for spec in specs.values()}
     close = difflib.get_close_matches(key, list(by_key), n=1, cutoff=0.6)
     known = ", ".join(spec.alias for spec in specs.values())
     meant = f" Did you mean {by_key[close[0]].alias!r}?" if close else ""

@@ -74,11 +74,11 @@ class OpenVINOMonitor(OrtProfileMonitor):
         durations = [event.end - event.start for event in events]
         if averaged:
             durations = work_back(durations)
-            # The rounding of an average over n executions is worth n/2 microseconds in a single one.
-            record.coarse = len(durations) / 2 > _FINE * sum(durations) / len(durations)
-        for event, duration in zip(events, durations, strict=True):
-            if event.inference >= 0:
-                record.add(event.inference, us=duration)
+        kept = [(event.inference, us) for event, us in zip(events, durations, strict=True) if event.inference >= 0]
+        for inference, us in kept:
+            record.add(inference, us=us)
+        # The rounding of an average over n executions is worth n/2 microseconds in a single one.
+        record.coarse = averaged and len(durations) / 2 * len(kept) > _FINE * sum(us for _, us in kept)
         return record
 
     def _is_ours(self, event: Event) -> bool:
