@@ -9,6 +9,9 @@ import click
 from winml.modelkit.commands import options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from winml.modelkit.perf.document import PerfDocument
     from winml.modelkit.perf.request import PerfRequest
     from winml.modelkit.session.monitor.ep_monitor import EPMonitor
     from winml.modelkit.worker.runner import Worker
@@ -86,8 +89,6 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
     from winml.modelkit.console import report_file
     from winml.modelkit.console.perf_text import render_perf
     from winml.modelkit.console.progress import Progress
-    from winml.modelkit.errors import WinMLError
-    from winml.modelkit.perf.assemble import note_failure
     from winml.modelkit.perf.runner import run_perf
 
     if given["output"] is not None:
@@ -101,13 +102,7 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
         document = run_perf(
             request, command=["winml", *_arguments(ctx)], observer=progress, worker=worker, trace_folder=trace_folder
         )
-    name = document.effective.model.name if document.effective else given["model"]
-    try:
-        saved = report_file.save(document, kind="perf", name=name, output=given["output"])
-    except WinMLError as error:
-        # What was measured is not lost with the file: it is shown, and kept in the user's folder.
-        note_failure(document, error)
-        saved = report_file.save(document, kind="perf", name=name)
+    saved = _save(document, given)
     if given["format"] == "json":
         from winml.modelkit.console.json_out import write_document
 
@@ -116,6 +111,23 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
         render_perf(document, verbose=given["verbose"], report=saved)
     if document.error is not None:
         ctx.exit(document.error.exit_code)
+
+
+def _save(document: PerfDocument, given: dict[str, Any]) -> Path | None:
+    """Write the report to where it was asked for and to the user's folder; the path of the latter."""
+    from winml.modelkit.console import report_file
+    from winml.modelkit.errors import EXIT_USAGE, WinMLError
+    from winml.modelkit.perf.assemble import note_failure
+
+    if document.error is not None and document.error.exit_code == EXIT_USAGE:
+        return None  # a command that cannot be meant leaves no file behind
+    name = document.effective.model.name if document.effective else given["model"]
+    try:
+        return report_file.save(document, kind="perf", name=name, output=given["output"])
+    except WinMLError as error:
+        # What was measured is not lost with the file: it is shown, and kept in the user's folder.
+        note_failure(document, error)
+        return report_file.save(document, kind="perf", name=name)
 
 
 def _resolve_ep_monitor(ep: str | None, device: str | None, level: str) -> type[EPMonitor]:

@@ -152,7 +152,7 @@ def _facts(trace: Trace, verbose: bool) -> Iterator[Cell]:
     if (unmapped := unmapped_words(trace)) is not None:
         names = trace.unmapped if verbose else trace.unmapped[:_NAMES]
         more = f", and {len(trace.unmapped) - len(names)} more" if len(names) < len(trace.unmapped) else ""
-        yield Cell(f"{unmapped}: {', '.join(names)}{more}")
+        yield Cell(f"{unmapped} ({', '.join(names)}{more})")
     if any(op.derived for op in trace.ops):
         yield Cell(f"{_DERIVED} microseconds made from the accelerator's cycles")
     for note in trace.notes:

@@ -84,6 +84,7 @@ def coverage_words(found: Coverage) -> str:
     where = "outside the operators"
     if found.ep_us is not None:
         where = "outside the EP"
+    if found.ep_us is not None and found.ep_us != found.traced_us:
         parts.append(f"EP busy {format_ms(found.ep_us / 1000)} ({percent(_part(found.ep_us, found.wall_us))})")
     if found.outside_us is not None:
         rest = percent(_part(found.outside_us, found.wall_us))
@@ -110,7 +111,7 @@ def unmapped_words(trace: Trace) -> str | None:
     """How many operators stand for no known ONNX node, or None where all do."""
     if not trace.unmapped:
         return None
-    return f"{len(trace.unmapped)} of {len(trace.ops)} operators are not mapped to ONNX nodes"
+    return f"not mapped to ONNX nodes: {len(trace.unmapped)} of {len(trace.ops)} operators"
 
 
 def origin(trace: Trace) -> str:

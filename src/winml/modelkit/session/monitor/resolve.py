@@ -19,9 +19,9 @@ GENERIC = "winml.modelkit.session.monitor.ort_profile_monitor:OrtProfileMonitor"
 def resolve_monitor(ep: str | None, device: str | None, level: str) -> EPDeviceSpec:
     """The row of the EP whose monitor would watch a run on this target.
 
-    A named EP is honoured. Where it is left open, an NPU (or no device named) tries the EPs with a monitor of their
-    own in the order in which automatic choice tries EPs, then the generic monitor; which EP really runs decides in
-    the end, and is asked again then.
+    A named EP is honoured. Where it is left open, EPs are tried in the order of automatic choice, for an accelerator
+    (or no device named) those with a monitor of their own first; which EP really runs decides in the end, and is asked
+    again then.
 
     Args:
         ep: EP name in any form, ``name@source``, ``auto`` or None.
@@ -43,8 +43,10 @@ def resolve_monitor(ep: str | None, device: str | None, level: str) -> EPDeviceS
             raise _no_level(spec.alias, level, spec.trace_levels)
         return spec
     wanted = normalise_device(device)
-    order = [spec for spec in preferred_eps(wanted or "npu") if spec.monitor != GENERIC]
-    order += [spec for spec in preferred_eps(wanted or "cpu") if spec.monitor == GENERIC]
+    order = preferred_eps(wanted or "npu") + ([] if wanted else preferred_eps("cpu"))
+    if wanted != "cpu":
+        # An accelerator is seen best by a monitor that knows its EP; the sort keeps the order otherwise.
+        order.sort(key=lambda spec: spec.monitor == GENERIC)
     for spec in order:
         if level in spec.trace_levels:
             return spec
