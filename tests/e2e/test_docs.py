@@ -89,7 +89,9 @@ def test_a_command_does_what_its_page_says(
     lines = printed.splitlines()
     for command in ALL[text]:
         for line in command.output:
-            assert is_printed(line, lines), f"{command.place}: not printed: {line}"
+            # Which EP an open target comes to is the machine's matter.
+            if "--ep" in command.args or not NODES.match(line):
+                assert is_printed(line, lines), f"{command.place}: not printed: {line}"
 
 
 def piped(text: str, env: dict[str, str], folder: Path) -> subprocess.CompletedProcess[bytes]:
@@ -107,7 +109,7 @@ def piped(text: str, env: dict[str, str], folder: Path) -> subprocess.CompletedP
 
 
 NODES = re.compile(r"(?P<steady>\S.*: \d+/\d+ nodes\b)")
-HEADING = re.compile(r"(?!\.\.\.)[A-Z][^\d]*$")
+HEADING = re.compile(r"(?!\.\.\.|Latency in )[A-Z][^\d]*$")  # of latencies it has the unit that suits them
 SAID = re.compile(r"(?:error|hint|Error): ")
 
 

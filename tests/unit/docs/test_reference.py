@@ -93,7 +93,7 @@ def codes_in_source() -> set[str]:
                 values = list(node.args[:1] if ast.unparse(node.func) == "self.warn" else node.args[1:2])
             else:
                 continue
-            found |= {str(value.value) for value in values if isinstance(value, ast.Constant)}
+            found |= {value.value for value in values if isinstance(value, ast.Constant) and value.value}
     return found
 
 

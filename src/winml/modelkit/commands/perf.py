@@ -105,8 +105,12 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
     saved = _save(document, given)
     if given["format"] == "json":
         from winml.modelkit.console.json_out import write_document
+        from winml.modelkit.console.perf_text import format_failure
+        from winml.modelkit.console.streams import write_err
 
         write_document(document)
+        # As for a command line that cannot be meant: whoever sent stdout to a file sees the reason all the same.
+        write_err(format_failure(document, verbose=given["verbose"]))
     else:
         render_perf(document, verbose=given["verbose"], report=saved)
     if document.error is not None:

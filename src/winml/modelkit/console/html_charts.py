@@ -7,12 +7,31 @@ ends, which keeps thousands of them in one path.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from winml.modelkit.console.html_parts import Html, h
 
-__all__ = ["Scale", "Segment", "bar", "columns_of", "label", "plot", "range_bar", "series", "stacked_bar", "ticks"]
+__all__ = [
+    "COLUMNS",
+    "Scale",
+    "Segment",
+    "apart",
+    "bar",
+    "drawing_of",
+    "histogram",
+    "label",
+    "plot",
+    "range_bar",
+    "rules",
+    "series",
+    "spread_over",
+    "stacked_bar",
+    "ticks",
+    "uprights",
+    "y_axis",
+]
 
 FULL = 1000.0
 COLUMNS = 400
@@ -183,7 +202,7 @@ def apart(places: Iterable[float], least: float = 75.0) -> list[float]:
     """
     found = list(places)
     order = sorted(range(len(found)), key=found.__getitem__)
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in pairwise(order):
         lack = least - (found[after] - found[before])
         if lack > 0:
             found[before] -= lack / 2
@@ -263,10 +282,10 @@ def spread_over(count: int) -> list[float]:
     return [FULL / 2] if count == 1 else [FULL * index / (count - 1) for index in range(count)]
 
 
-Formatter = Callable[[float], str]
-
-
-def y_axis(scale: Scale, write: Formatter, about: int = 5) -> tuple[list[Html], Html]:
-    """Labels and lines of a y axis."""
+def y_axis(scale: Scale, about: int = 5) -> tuple[list[Html], Html]:
+    """Labels and lines of a y axis; its numbers have as many decimals as the longest needs."""
     places = ticks(scale, about)
-    return [label(write(tick), top=scale.down(tick)) for tick in places], rules(map(scale.down, places), "grid")
+    decimals = max(len(f"{tick:.10g}".partition(".")[2]) for tick in places)
+    return [label(f"{tick:.{decimals}f}", top=scale.down(tick)) for tick in places], rules(
+        map(scale.down, places), "grid"
+    )

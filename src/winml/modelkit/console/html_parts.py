@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from winml.modelkit.console.layout import one_line
 
-__all__ = ["Html", "data_block", "h", "join", "table", "verbatim"]
+__all__ = ["Html", "data_block", "h", "pairs", "section", "table", "td", "verbatim"]
 
 _VOID = {"br", "meta", "path", "rect", "circle", "line"}
 
@@ -61,11 +61,6 @@ def _flat(child: Child) -> str:
     return "".join(map(_flat, child))
 
 
-def join(parts: Iterable[str], between: str = "") -> Html:
-    """All parts as one piece of markup."""
-    return Html(_flat(between).join(map(_flat, parts)))
-
-
 def verbatim(lines: Iterable[str]) -> Html:
     """Lines as they were written, for ``pre``."""
     return Html("\n".join(html.escape(one_line(line)) for line in lines))
@@ -106,6 +101,22 @@ def _cell(cell: str, number: bool) -> Html:
     if isinstance(cell, Html) and cell.startswith("<td"):
         return cell
     return h("td", cell, cls=_number(number))
+
+
+def td(text: str, value: float | None = None, cls: str | None = None) -> Html:
+    """A cell whose text is not what it sorts by."""
+    return h("td", text, cls=cls, data_v=value)
+
+
+def pairs(items: Iterable[tuple[str, str]]) -> Html:
+    """Names and values; an empty name leaves the whole line to its value."""
+    return h("dl", *((h("dt", name), h("dd", value)) for name, value in items), cls="pairs")
+
+
+def section(name: str, title: str, note: str, parts: Iterable[Child]) -> Html:
+    """A section with its heading in the margin."""
+    head = h("header", h("h2", title), h("p", note) if note else None)
+    return h("section", head, h("div", *parts), id=name)
 
 
 def data_block(name: str, json_text: str) -> Html:
