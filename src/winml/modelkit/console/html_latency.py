@@ -88,14 +88,18 @@ def _samples(samples: list[float], found: Latency, unit: Unit, *, first_shape: b
     beyond = [index for index, value in enumerate(scaled) if value > y.high]
     labels, grid = y_axis(y, about=6)
     lines = {"p50": found.p50, "p90": found.p90}
-    known = {name: y.down(value * unit.per_ms) for name, value in lines.items() if value is not None}
+    known = {
+        name: y.down(value * unit.per_ms)
+        for name, value in lines.items()
+        if value is not None and y.low <= value * unit.per_ms <= y.high
+    }
     drawing = [grid, *series(scaled, y, xs, dots=True)]
     if beyond:
         places = dict.fromkeys(round(xs[index]) for index in beyond)
         drawing.append(h("path", d="".join(f"M{x} 0h0" for x in places), cls="over"))
     drawing += [rules([place], name) for name, place in known.items()]
     marks = [
-        label(f"{name} {unit.text(lines[name] or 0.0)} {unit.name}", top=top, cls="key" if name == "p50" else None)
+        label(f"{name} {unit.text(lines[name] or 0.0)} {unit.name}", top=top, cls="main" if name == "p50" else None)
         for name, top in zip(known, apart(known.values()), strict=True)
     ]
     beside = None
@@ -159,7 +163,7 @@ def _caption(samples: Sequence[float], beyond: Sequence[int], unit: Unit, first_
 def _statistic(found: Latency, name: str, unit: Unit) -> Html:
     value: float | None = getattr(found, name)
     if value is not None:
-        return td(unit.text(value), value, "n key" if name == "p50" else "n")
+        return td(unit.text(value), value, "n main" if name == "p50" else "n")
     needs = found.unsupported.get(name)
     return h("td", "–", h("small", f"needs {needs} samples") if needs else None, cls="n dim")
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 from winml.modelkit.console.layout import one_line
 
-__all__ = ["Html", "data_block", "h", "pairs", "section", "table", "td", "verbatim"]
+__all__ = ["Html", "breakable", "data_block", "h", "pairs", "section", "table", "td", "verbatim"]
 
 _VOID = {"br", "meta", "path", "rect", "circle", "line"}
 
@@ -57,13 +58,25 @@ def _flat(child: Child) -> str:
     if isinstance(child, Html):
         return child
     if isinstance(child, str):
-        return html.escape(one_line(child))
+        return html.escape(_clean(child))
     return "".join(map(_flat, child))
 
 
+def _clean(text: str) -> str:
+    """On one line; a space at either end parts the text from its neighbour, so it stays."""
+    line = one_line(text)
+    return f"{' ' * text[:1].isspace()}{line}{' ' * (text[-1:].isspace() and bool(line))}"
+
+
+def breakable(name: str) -> Html:
+    """A long name, which may break where its parts end."""
+    parts = re.split(r"(?<=[/._:])(?=.)", one_line(name))
+    return h("code", Html("<wbr>".join(map(html.escape, parts))))
+
+
 def verbatim(lines: Iterable[str]) -> Html:
-    """Lines as they were written, for ``pre``."""
-    return Html("\n".join(html.escape(one_line(line)) for line in lines))
+    """Lines as they were written, for ``pre``; control characters are spaces."""
+    return Html("\n".join(html.escape("".join(c if c.isprintable() else " " for c in line)) for line in lines))
 
 
 def table(

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from winml.modelkit.console.html_latency import latency, noise_tone
@@ -79,7 +79,7 @@ def _sections(document: PerfDocument, top_k: int) -> Iterator[Html]:
         yield _failure(document.error)
     if document.warnings:
         notes = h("ul", [h("li", notice.message) for notice in document.warnings])
-        yield h("div", h("h2", "Warnings"), notes, cls="box warn", role="note")
+        yield h("div", h("h2", "Warnings"), notes, cls="box warn", id="warnings")
     if changed := [*differences(document)]:
         yield _differences(changed)
     if result is not None:
@@ -105,14 +105,20 @@ def _model_name(document: PerfDocument) -> str:
     return document.effective.model.name if document.effective else document.requested.model
 
 
+def _started(document: PerfDocument) -> str:
+    """``2026-03-01 10:20:30 +0000``."""
+    day, _, time = document.started.partition("T")
+    return f"{day} {time[:8]} {time[8:]}".strip()
+
+
 def _title(document: PerfDocument) -> Html:
     target = document.effective.target if document.effective else None
-    over = " · ".join(filter(None, ("winml perf", document.started, target_name(target) if target else None)))
+    over = " · ".join(filter(None, ("winml perf", _started(document), target_name(target) if target else None)))
     badges = h("ul", [h("li", text, cls=tone) for text, tone in _badges(document)], cls="badges", aria_label="Verdict")
     alarm = None
     if target is not None and target.emulated:
         loud, _, rest = emulation(target).partition(":")
-        alarm = h("p", h("b", f"{loud}:"), rest, cls="alarm", role="alert")
+        alarm = h("p", h("b", f"{loud}:"), rest, cls="alarm")
     return h(
         "header",
         h("p", over, cls="over"),
@@ -140,11 +146,9 @@ def _figures(document: PerfDocument, result: PerfResult) -> Html:
     unit = Unit.of(found.p50)
 
     def figure(name: str, value: str, after: str, **more: str) -> Html:
-        return h("div", h("dt", name), h("dd", h("span", value, **more), " ", h("small", after)), cls=None)
+        return h("div", h("dt", name), h("dd", h("span", value, **more), " ", h("small", after)))
 
-    first = h("div", h("dt", "p50"), h("dd", h("span", unit.text(found.p50), id="p50"), " ", h("small", unit.name)),
-              cls="first")  # fmt: skip
-    shown = [first]
+    shown = [figure("p50", unit.text(found.p50), unit.name, id="p50")]
     for name in ("p90", "p99"):
         value: float | None = getattr(found, name)
         if value is not None:
@@ -178,7 +182,7 @@ def _failure(error: ErrorInfo) -> Html:
     log = details.get("log")
     code = f"code {error.code} · exit code {error.exit_code}" + (f" · log {log}" if log else "")
     title = "Interrupted" if error.code == "interrupted" else "Failed"
-    return h("div", h("h2", title), parts, h("p", code, cls="note"), cls="box bad", role="alert")
+    return h("div", h("h2", title), parts, h("p", code, cls="note"), cls="box bad", id="failure")
 
 
 def _differences(changed: Sequence[tuple[str, str, str]]) -> Html:
@@ -261,5 +265,5 @@ def _command_line(document: PerfDocument) -> str:
 
 
 def _footer(document: PerfDocument) -> Html:
-    parts: Iterable[str] = filter(None, (f"winml {document.environment.winml}", document.schema, document.started))
+    parts = filter(None, (f"winml {document.environment.winml}", document.schema, _started(document)))
     return h("footer", " · ".join(parts))

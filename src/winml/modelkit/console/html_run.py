@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from winml.modelkit.console.html_charts import Segment, bar, stacked_bar
-from winml.modelkit.console.html_parts import Html, h, section, table, td
+from winml.modelkit.console.html_parts import Html, breakable, h, section, table, td
 from winml.modelkit.console.perf_words import memory_rows, phase_times, shape
 from winml.modelkit.console.words import absent, percent
 from winml.modelkit.perf.assemble import format_ms
@@ -80,7 +80,7 @@ def _leftovers(left: list[dict[str, str]]) -> list[Html]:
     columns = [("Operator", False), ("EP", False), ("Node", False)]
 
     def rows(part: list[dict[str, str]]) -> list[list[str]]:
-        return [[absent(node.get("op_type")), absent(node.get("ep")), h("code", absent(node.get("name")))] for node in
+        return [[absent(node.get("op_type")), absent(node.get("ep")), breakable(absent(node.get("name")))] for node in
                 part]  # fmt: skip
 
     parts = [table(columns, rows(left[:_LEFTOVERS]))]
@@ -95,5 +95,5 @@ def _leftovers(left: list[dict[str, str]]) -> list[Html]:
 
 def inputs(found: dict[str, FedInput]) -> Html:
     """What was fed."""
-    rows = [[h("code", name), item.dtype, shape(item), item.origin] for name, item in found.items()]
+    rows = [[breakable(name), item.dtype, shape(item), item.origin] for name, item in found.items()]
     return table([("Name", False), ("Type", False), ("Shape", False), ("Data", False)], rows)

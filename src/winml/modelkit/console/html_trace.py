@@ -18,7 +18,7 @@ from winml.modelkit.console.html_charts import (
     ticks,
     uprights,
 )
-from winml.modelkit.console.html_parts import Html, h, pairs, section, table, td, verbatim
+from winml.modelkit.console.html_parts import Html, breakable, h, pairs, section, table, td, verbatim
 from winml.modelkit.console.trace_words import (
     Coverage,
     artefact_folder,
@@ -45,7 +45,7 @@ __all__ = ["TOP_K", "hardware", "trace"]
 TOP_K = 25
 """Operators and operator types that are shown if nothing else was asked for."""
 
-_NAMES = 40
+_NAMES = 12
 
 
 def trace(found: Trace, top_k: int) -> Html:
@@ -60,9 +60,9 @@ def trace(found: Trace, top_k: int) -> Html:
         parts.append(_coverage(split))
     timed, counted = counted_in_us(found.ops)
     if timed:
-        parts += [h("h3", "By time"), _operators(timed, top_k, in_us=True)]
+        parts += [h("h3", _heading("By time", timed, top_k)), _operators(timed, top_k, in_us=True)]
     if counted:
-        parts += [h("h3", "By cycles"), _operators(counted, top_k, in_us=False)]
+        parts += [h("h3", _heading("By cycles", counted, top_k)), _operators(counted, top_k, in_us=False)]
         if timed:
             parts.append(h("p", "These have cycles only, which do not add up with the times above.", cls="note"))
     if found.types:
@@ -77,7 +77,7 @@ def _emulated() -> Html:
 
 
 def _failed(found: Trace) -> list[Html]:
-    parts = [h("h2", "No operator trace"), h("p", absent(found.reason), cls="say")]
+    parts = [h("h3", "No operator trace"), h("p", absent(found.reason), cls="say")]
     if found.hint:
         parts.append(h("p", h("b", "Next step: "), found.hint, cls="say"))
     if found.evidence:
@@ -94,9 +94,8 @@ def _failed(found: Trace) -> list[Html]:
 def _coverage(split: Coverage) -> Html:
     """The mean traced inference as a bar, where its parts are known and add up; in words otherwise."""
     traced, outside = split.traced_us, split.outside_us
-    said = h("p", f"{coverage_words(split)}.", cls="note")
     if traced is None or outside is None or split.wall_us <= 0 or traced > split.wall_us:
-        return said
+        return h("p", f"{coverage_words(split)}.", cls="say")
     shares = [("operators", traced, "a2")]
     rest = split.wall_us - traced - outside
     if split.ep_us is not None and rest > 0.005 * split.wall_us:
@@ -106,10 +105,15 @@ def _coverage(split: Coverage) -> Html:
         Segment(name, us / split.wall_us, f"{format_ms(us / 1000)} ({percent(us / split.wall_us)})", tone)
         for name, us, tone in shares
     ]
-    return h("div", stacked_bar("Mean traced inference", segments), said)
+    of = f"Of a traced inference, which took {format_ms(split.wall_us / 1000)} on average."
+    return h("div", stacked_bar("Mean traced inference", segments), h("p", of, cls="note"))
 
 
 # --- operators ----------------------------------------------------------------------------------------------
+
+
+def _heading(by: str, ops: Sequence[TraceOp], top_k: int) -> str:
+    return f"{by}: the first {top_k} of {len(ops)}" if len(ops) > top_k else by
 
 
 def _operators(ops: Sequence[TraceOp], top_k: int, *, in_us: bool) -> Html:
@@ -124,7 +128,7 @@ def _operators(ops: Sequence[TraceOp], top_k: int, *, in_us: bool) -> Html:
     columns += [("", False), ("Share", True)]
     rows: list[list[str]] = []
     for op in shown:
-        cells: list[str] = [_op_name(op), _op_type(op), place(op), _samples(op)]
+        cells: list[str] = [_op_name(op), _op_type(op), h("td", place(op), cls="ep"), _samples(op)]
         if in_us:
             derived = h("span", "derived", cls="tag") if op.derived else None
             mean = h("td", format_us(op.mean_us), derived, cls="n", data_v=op.mean_us)
@@ -145,7 +149,7 @@ def _operators(ops: Sequence[TraceOp], top_k: int, *, in_us: bool) -> Html:
 def _op_name(op: TraceOp) -> Html:
     sources = ", ".join(op.sources)
     below = h("small", sources) if sources and sources != op.name else None
-    return h("td", h("code", op.name), below, cls="name")
+    return h("td", breakable(op.name), below, cls="name")
 
 
 def _op_type(op: TraceOp) -> Html:
@@ -218,9 +222,12 @@ def hardware(found: Hardware) -> Html:
     missing = {name: item for name, item in found.counters.items() if name not in drawn}
     last = max(found.times_s, default=0.0)
     time = Scale(0.0, last)
-    parts = [_counter(name, item, found, time) for name, item in drawn.items()]
+    parts: list[Html] = []
     if drawn:
-        parts.append(_time_axis(found, time))
+        names = _phase_names(found, time)
+        parts += [names] if names is not None else []
+        parts += [_counter(name, item, found, time) for name, item in drawn.items()]
+        parts += _time_axis(found, time)
     if missing:
         parts.append(h("h3", "Not available here"))
         parts.append(pairs((name, item.reason or "no reading succeeded") for name, item in missing.items()))
@@ -280,9 +287,29 @@ def _shown(item: Counter) -> dict[str, str | float | int]:
     return {"factor": 1, "decimals": 1, "unit": item.unit}
 
 
-def _time_axis(found: Hardware, time: Scale) -> Html:
-    seconds = [label(f"{tick:g} s", left=time.at(tick), cls="start" if not tick else None) for tick in ticks(time, 8)]
-    axis = plot("counter-plot", (), described="time in seconds", y_labels=(), x_labels=seconds)
-    phases = ", ".join(f"{name} from {second:.2f} s" for name, second in found.phases)
-    said = h("p", f"Dotted lines: {phases}." if phases else None, cls="note")
-    return h("div", h("div", h("div", h("p", "Time")), axis, cls="counter axis"), said if phases else None)
+def _phase_names(found: Hardware, time: Scale) -> Html | None:
+    """Names of the phases where they begin, as far as there is room."""
+    names, free = [], 0.0
+    for name, second in found.phases:
+        at = time.at(second)
+        if free <= at <= 960:
+            names.append(label(name, left=at, cls="start"))
+            free = at + 12.0 * len(name) + 10
+    return _axis("Phase", names) if names else None
+
+
+def _time_axis(found: Hardware, time: Scale) -> list[Html]:
+    seconds = [
+        label(f"{tick:g} s", left=time.at(tick), cls="start" if not tick else "end" if time.at(tick) > 980 else None)
+        for tick in ticks(time, 8)
+    ]
+    made = [_axis("Time", seconds)]
+    if found.phases:
+        phases = ", ".join(f"{name} from {second:.2f} s" for name, second in found.phases)
+        made.append(h("p", f"Dotted lines: {phases}.", cls="note"))
+    return made
+
+
+def _axis(title: str, labels: list[Html]) -> Html:
+    row = h("div", h("div", labels, cls="x"), cls="plot", aria_hidden="true")
+    return h("div", h("p", title), row, cls="counter axis")

@@ -170,8 +170,11 @@ def _during(counter: Counter, windows: Sequence[slice]) -> float | None:
     """Mean of the values within the windows; for an energy, how much it grew in them. None if there are too few."""
     within = [[value for value in counter.values[window] if value is not None] for window in windows]
     if counter.unit == "J":
-        before = [counter.values[window.start - 1] for window in windows if window.start <= len(counter.values)]
-        grown = [values[-1] - base for values, base in zip(within, before, strict=False) if values and base is not None]
+        grown = []
+        for window, values in zip(windows, within, strict=True):
+            base = counter.values[window.start - 1 : window.start]
+            if values and base and base[0] is not None:
+                grown.append(values[-1] - base[0])
         return sum(grown) if grown else None
     flat = [value for values in within for value in values]
     return sum(flat) / len(flat) if flat else None
