@@ -13,6 +13,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
+import msgspec
+
 from winml.modelkit.console.html_latency import latency, noise_tone
 from winml.modelkit.console.html_parts import Html, data_block, h, pairs, section, table, verbatim
 from winml.modelkit.console.html_run import inputs, memory, phases, placement
@@ -29,7 +31,7 @@ from winml.modelkit.console.perf_words import (
 from winml.modelkit.console.words import absent, machine_lines, rate, size, version_differences
 from winml.modelkit.documents import ErrorInfo
 from winml.modelkit.perf.assemble import target_name
-from winml.modelkit.perf.document import ModelFile, PerfDocument, PerfEffective, PerfResult, Target
+from winml.modelkit.perf.document import ModelFile, PerfDocument, PerfEffective, PerfRequested, PerfResult, Target
 
 __all__ = ["render_html"]
 
@@ -92,8 +94,7 @@ def _sections(document: PerfDocument, top_k: int) -> Iterator[Html]:
         yield trace(document.trace, top_k)
     if document.hardware is not None:
         yield hardware(document.hardware)
-    if effective is not None:
-        yield _ran(effective)
+    yield _ran(effective) if effective is not None else _asked(document.requested)
     yield _environment(document)
     yield _again(document)
 
@@ -206,6 +207,16 @@ def _ran(effective: PerfEffective) -> Html:
     return section("run", "What ran", "target, model, inputs, settings", parts)
 
 
+def _asked(requested: PerfRequested) -> Html:
+    """All there is where nothing ran."""
+    given = [
+        (name.replace("_", " "), str(value))
+        for name, value in msgspec.structs.asdict(requested).items()
+        if value not in (None, [], {}, False)
+    ]
+    return section("run", "What was asked for", "nothing ran", [pairs(given)])
+
+
 def _target(effective: PerfEffective, target: Target) -> Iterator[tuple[str, str]]:
     yield "execution provider", target.ep
     emulated = f" (emulated on the {target.listed_device})" if target.emulated else ""
@@ -251,17 +262,41 @@ def _again(document: PerfDocument) -> Html:
     parts: list[Html] = []
     buttons = [h("button", "Save the report as JSON", type="button", id="save")]
     if document.command:
-        parts.append(h("pre", h("code", _command_line(document), id="command"), cls="command"))
+        parts.append(h("pre", h("code", verbatim([_command_line(document)]), id="command"), cls="command"))
         buttons.insert(0, h("button", "Copy the command", type="button", id="copy"))
     parts.append(h("div", buttons, cls="actions"))
-    return section("command-line", "Run it again", "the exact command, and this report as data", parts)
+    if document.command:
+        return section("command-line", "Run it again", "the exact command, and this report as data", parts)
+    return section("command-line", "As data", "", parts)
 
 
 def _command_line(document: PerfDocument) -> str:
     """Quoted for the shell of the system that it ran on."""
     if document.environment.os.startswith("Windows"):
         return subprocess.list2cmdline(document.command)
-    return shlex.join(document.command)
+    return " ".join(map(_quote, document.command))
+
+
+def _quote(argument: str) -> str:
+    """For a POSIX shell; what a page can't show goes as escapes within ``$'...'``, which bash and zsh read.
+
+    >>> _quote("a b"), _quote("a" + chr(10) + "b")
+    ("'a b'", "$'a\\x0ab'")
+    """
+    if argument.isprintable():
+        return shlex.quote(argument)
+    spelt = "".join(
+        f"\\{character}" if character in "\\'" else character if character.isprintable() else _escape(character)
+        for character in argument
+    )
+    return f"$'{spelt}'"
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no text, as Python carries it
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x80 else f"\\U{code:08x}"
 
 
 def _footer(document: PerfDocument) -> Html:

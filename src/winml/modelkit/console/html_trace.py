@@ -87,7 +87,7 @@ def _failed(found: Trace) -> list[Html]:
     if found.emulated:
         made.insert(0, _emulated())
     if found.artefacts:
-        made.append(h("ul", [h("li", path) for path in found.artefacts], cls="notes"))
+        made.append(h("p", _files(found), cls="note"))
     return made
 
 
@@ -95,7 +95,8 @@ def _coverage(split: Coverage) -> Html:
     """The mean traced inference as a bar, where its parts are known and add up; in words otherwise."""
     traced, outside = split.traced_us, split.outside_us
     if traced is None or outside is None or split.wall_us <= 0 or traced > split.wall_us:
-        return h("p", f"{coverage_words(split)}.", cls="say")
+        words = coverage_words(split)
+        return h("p", f"{words[:1].upper()}{words[1:]}.", cls="say")
     shares = [("operators", traced, "a2")]
     rest = split.wall_us - traced - outside
     if split.ep_us is not None and rest > 0.005 * split.wall_us:
@@ -206,11 +207,15 @@ def _notes(found: Trace) -> Iterator[str]:
         more = f", and {len(found.unmapped) - len(names)} more" if len(names) < len(found.unmapped) else ""
         yield f"{unmapped} ({', '.join(names)}{more})"
     yield from found.notes
+    if found.artefacts:
+        yield _files(found)
+
+
+def _files(found: Trace) -> str:
     folder = artefact_folder(found)
-    if folder is not None:
-        yield f"files in {folder}: {', '.join(path[len(folder) + 1 :] for path in found.artefacts)}"
-    else:
-        yield from found.artefacts
+    if folder is None:
+        return f"files of the trace: {', '.join(found.artefacts)}"
+    return f"files of the trace in {folder}: {', '.join(path[len(folder) + 1 :] for path in found.artefacts)}"
 
 
 # --- hardware -----------------------------------------------------------------------------------------------

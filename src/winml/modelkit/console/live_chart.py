@@ -45,7 +45,8 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII = "_.:-=+*#"
 _LABEL = max(map(len, LABELS.values()))
 _VALUE = 10
-_MIN_SPARK = 8
+_MIN_SPARK, _MAX_SPARK = 8, 60
+_COLUMNS: tuple[tuple[str, ...], ...] = (("now", "mean", "peak"), ("now", "peak"), ("now",))
 
 
 def spark(values: Sequence[float | None], width: int, top: float, *, unicode: bool = True) -> str:
@@ -57,7 +58,7 @@ def spark(values: Sequence[float | None], width: int, top: float, *, unicode: bo
     levels = _BLOCKS if unicode else _ASCII
     top = top or 1.0
     return "".join(
-        " " if value is None else levels[max(0, min(len(levels) - 1, int(value / top * len(levels))))]
+        " " if value is None else levels[min(len(levels) - 1, int(min(1.0, value / top) * len(levels)))]
         for value in values[-width:]
     )
 
@@ -80,10 +81,10 @@ class HardwareChart:
         readings = self._latest()
         if not readings:
             return
-        columns = ("now", "mean", "peak") if options.max_width >= 60 else ("now", "peak")
-        width = max(_MIN_SPARK, options.max_width - _LABEL - len(columns) * (_VALUE + 1) - 4)
-        # A column of cells at the edge would make some terminals wrap.
-        width = min(width, 60)
+        # One cell stays free at the edge: some terminals wrap when it is written to.
+        room = options.max_width - 1 - _LABEL - 3
+        columns = next((names for names in _COLUMNS if room - _cells(names) >= _MIN_SPARK), ())
+        width = min(max(_MIN_SPARK, room - _cells(columns)), _MAX_SPARK)
         head = Text(" " * (_LABEL + width + 3), style="dim", no_wrap=True, overflow="crop")
         head.append("".join(f" {name:>{_VALUE}}" for name in columns))
         yield head
@@ -96,6 +97,10 @@ class HardwareChart:
             values = {"now": now, "mean": reading.mean, "peak": reading.peak}
             line.append("".join(f" {_value(values[column], reading.unit):>{_VALUE}}" for column in columns))
             yield line
+
+
+def _cells(columns: Sequence[str]) -> int:
+    return len(columns) * (_VALUE + 1)
 
 
 def _top(reading: Reading) -> float:

@@ -12,6 +12,7 @@ from winml.modelkit.perf import statistics
 from winml.modelkit.perf.document import (
     FedInput,
     Latency,
+    Noise,
     PerfDocument,
     PerfResult,
     Placement,
@@ -61,6 +62,8 @@ def _shape_run(run: dict[str, Any], batch: int | None) -> ShapeRun:
         first_run_ms=run["first_run_ms"],
         latency_ms=msgspec.convert(statistics.summarise(run["samples_ms"]), Latency),
         throughput=msgspec.convert(statistics.throughput(run["samples_ms"], batch), Throughput),
+        noise=msgspec.convert(statistics.judge_noise(run["samples_ms"], run["load_start"], run["load_end"]), Noise),
+        samples_ms=run["samples_ms"],
     )
 
 

@@ -100,6 +100,7 @@ class PerfEffective(Document, kw_only=True):
     ep_options: dict[str, str] = msgspec.field(default_factory=dict)
     iterations: int | None = None
     warmup: int | None = None
+    duration_s: float | None = None
     inputs: dict[str, FedInput] = msgspec.field(default_factory=dict)
     dims: dict[str, int] = msgspec.field(default_factory=dict)
     dims_fixed_in_session: bool = False
@@ -214,6 +215,8 @@ class ShapeRun(Document, kw_only=True):
     first_run_ms: float
     latency_ms: Latency
     throughput: Throughput
+    noise: Noise
+    samples_ms: list[float]
 
 
 class PerfResult(Document, kw_only=True):

@@ -203,11 +203,14 @@ class _Run:
 
     def _choose(self, target: EPDeviceTarget, *, fresh: bool) -> Choice:
         try:
-            return choose(target, self.request.ep_path, fresh=fresh, progress=self.phase)
+            choice = choose(target, self.request.ep_path, fresh=fresh, progress=self.phase)
         except TargetUnavailable as error:
             if not isinstance(error, DeviceNotFound):
                 name_what_is_there(error, self.request.ep_path, self.phase)
             raise
+        for problem in choice.problems:
+            self.warn(f"ep_source_{problem.code}", f"{problem.origin}: {problem.path}: {problem.reason}")
+        return choice
 
     # --- the job ---------------------------------------------------------------------------------------------------
 
@@ -225,6 +228,7 @@ class _Run:
         effective.rule = choice.rule + (", as seen at an earlier look" if choice.cached else "")
         effective.passed_over = list(choice.passed_over)
         effective.iterations = request.effective_iterations
+        effective.duration_s = request.duration_s
         effective.warmup = request.effective_warmup
         effective.seed = request.seed or 0
         effective.io_binding = bool(request.io_binding)
@@ -359,6 +363,7 @@ class _Run:
         effective.batch_size = batches[0]
         effective.precision = msgspec.convert(answer["precision"], Precision)
         document.result = build_result(answer, batches, self._sampled_peak)
+        effective.iterations = document.result.latency_ms.n
         self._hash(path, model)
         if not is_topologically_sorted(model):
             self.warn(
@@ -432,6 +437,8 @@ class _Run:
 
     def fail(self, error: WinMLError) -> None:
         """Put a failure into the document, beside what is there already."""
+        if self.document.placement is None and isinstance(error.details.get("placement"), dict):
+            self.document.placement = msgspec.convert(error.details["placement"], Placement)
         note_failure(self.document, error)
 
 

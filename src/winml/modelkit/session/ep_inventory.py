@@ -7,12 +7,15 @@ was left open, and then accepts what an earlier look found as long as nothing it
 from __future__ import annotations
 
 import concurrent.futures
+import importlib.util
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from winml.modelkit.errors import DeviceNotFound, TargetUnavailable
+from winml.modelkit.errors import DeviceNotFound, Interrupted, TargetUnavailable, UsageError, WinMLError
 from winml.modelkit.session import ep_isolation
 from winml.modelkit.session.ep_device import (
     DEVICES,
@@ -24,9 +27,11 @@ from winml.modelkit.session.ep_device import (
 )
 from winml.modelkit.session.ep_entry import EPEntry
 from winml.modelkit.session.ep_failure import WinMLEPRegistrationFailed
+from winml.modelkit.session.ep_folder import displayable
 from winml.modelkit.session.ep_isolation import EPProbe, isolated_ep_register
 from winml.modelkit.session.ep_preflight import preflight
-from winml.modelkit.session.ep_sources import EntryList, find_entries, select_entries
+from winml.modelkit.session.ep_sources import EntryList, SourceProblem, find_entries, select_entries
+from winml.modelkit.worker.runner import Job, run_job
 
 AT_ONCE = 4
 """How many libraries are tried at the same time."""
@@ -66,6 +71,33 @@ class Inventory:
         ]
 
 
+def catalog_rows() -> list[dict[str, Any]]:
+    """What the Windows ML EP catalog lists, asked in a worker; empty where there is none to ask.
+
+    Raises:
+        WinMLError: the catalog failed or gave no answer in time.
+    """
+    if sys.platform != "win32" or importlib.util.find_spec("windowsml") is None:
+        return []
+    job = Job("winml.modelkit.session.ep_isolation:catalog", {})
+    return list(run_job(job, timeout=ep_isolation.DEFAULT_TIMEOUT_S, preload=(), name="catalog").value["rows"])
+
+
+def _look(ep_paths: Sequence[str], *, with_catalog: bool) -> EntryList:
+    """Every library, the catalog's included where that is wanted; a catalog that fails is a problem of its own."""
+    if not with_catalog:
+        return find_entries(ep_paths)
+    try:
+        rows = catalog_rows()
+    except Interrupted:
+        raise
+    except WinMLError as error:
+        found = find_entries(ep_paths)
+        problem = SourceProblem("the Windows ML EP catalog", "", "catalog", error.reason)
+        return replace(found, problems=(*found.problems, problem))
+    return find_entries(ep_paths, catalog=rows)
+
+
 def take_inventory(
     ep_paths: Sequence[str] = (),
     *,
@@ -79,7 +111,7 @@ def take_inventory(
         timeout: limit in seconds for each library.
         progress: told the name of each library when it is done.
     """
-    sources = find_entries(ep_paths)
+    sources = _look(ep_paths, with_catalog=True)
     tried = [entry for entry in sources.entries if entry.shadowed_by is None]
     shadowed = tuple(entry for entry in sources.entries if entry.shadowed_by is not None)
     probes = _probe_all(tried, timeout, progress)
@@ -137,6 +169,7 @@ class Choice:
         rule: why this one, in words.
         passed_over: EPs that come earlier in the order, each with the reason it was not taken.
         cached: the inventory behind an automatic choice is an earlier one.
+        problems: places that were to be searched and could not be.
     """
 
     entry: EPEntry
@@ -144,6 +177,7 @@ class Choice:
     rule: str
     passed_over: tuple[dict[str, str], ...] = ()
     cached: bool = False
+    problems: tuple[SourceProblem, ...] = ()
 
 
 def choose(
@@ -165,11 +199,35 @@ def choose(
         TargetUnavailable: the EP named is not installed.
         WinMLEPRegistrationFailed: its library cannot be loaded, as can be told without loading it.
         DeviceNotFound: the EP was left open and nothing usable here serves the device named.
+        UsageError: a place in ``ep_paths`` does not exist.
     """
-    sources = find_entries(ep_paths)
-    if target.ep is not None:
-        return _choose_named(target, find_spec(target.ep), sources)
-    return _choose_open(target, sources, fresh=fresh, progress=progress)
+    _refuse_missing(ep_paths)
+    if target.ep is None:
+        sources = _look(ep_paths, with_catalog=True)
+        choice = _choose_open(target, sources, fresh=fresh, progress=progress)
+    else:
+        spec = find_spec(target.ep)
+        sources = find_entries(ep_paths)
+        if not select_entries(sources.entries, spec.name, target.source):
+            # Every source before it has none: ask the catalog, which takes a process of its own.
+            sources = _look(ep_paths, with_catalog=True)
+        choice = _choose_named(target, spec, sources)
+    return replace(choice, problems=sources.problems)
+
+
+def _refuse_missing(ep_paths: Sequence[str]) -> None:
+    """A place that was named on the command line and is not there is a mistake, not a place without EPs."""
+    for path in ep_paths:
+        try:
+            there = Path(path).exists()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            raise UsageError(
+                f"--ep-path {displayable(path)}: no such file or folder",
+                code="ep_path_missing",
+                hint="give the folder that holds the EP's library, or the library itself",
+            )
 
 
 def _choose_named(target: EPDeviceTarget, spec: EPDeviceSpec, sources: EntryList) -> Choice:

@@ -282,3 +282,11 @@ def _incompatibility(entry: EPEntry) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def catalog(args: dict[str, Any], context: JobContext) -> dict[str, Any]:
+    """Worker job: the rows of the Windows ML EP catalog, whose bindings are native code."""
+    from winml.modelkit.session.ep_sources import query_winml_catalog
+
+    context.phase("ask the Windows ML EP catalog")
+    return {"rows": query_winml_catalog(), "asked": args}

@@ -213,10 +213,13 @@ class WinMLEPRegistry:
         import onnxruntime as ort
 
         if entry.ep_name not in ort.get_available_providers():
-            raise WinMLEPRegistrationFailed(
-                f"this build of onnxruntime ({ort.__version__}) does not contain {entry.ep_name}",
-                ep=entry.ep_name,
-                cause="file_missing",
+            spec = known_spec(entry.ep_name)
+            raise TargetUnavailable(
+                f"{spec.alias if spec else entry.ep_name} is not installed here: this onnxruntime ({ort.__version__}) "
+                "does not contain it",
+                code="ep_not_installed",
+                hint=f"to get it: {spec.install}" if spec else None,
+                details={"ep": entry.ep_name, "source": "bundled"},
             )
         devices = [_describe(device) for device in ort.get_ep_devices() if device.ep_name == entry.ep_name]
         return WinMLEP(entry.ep_name, entry, devices)

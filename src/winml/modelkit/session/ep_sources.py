@@ -333,13 +333,17 @@ class _Search:
     # --- bundled --------------------------------------------------------------------------------------------
 
     def add_bundled(self, distributions: Sequence[DistInfo]) -> None:
-        """The CPU EP, with the onnxruntime that holds it."""
+        """What onnxruntime itself holds: the CPU EP, and those that the installed build is known to contain."""
         runtimes = {item.name: item.version for item in distributions if item.name in RUNTIME_DISTRIBUTIONS}
         if len(runtimes) > 1:
             both = ", ".join(f"{name} {version}" for name, version in runtimes.items())
             reason = f"{both}: they overwrite each other's files; uninstall all and install one"
             self._problem("onnxruntime", FolderProblem("onnxruntime", "two_runtimes", reason))
         name, version = next(iter(runtimes.items()), (None, None))
+        for spec in EP_DEVICE_SPECS.values():
+            for holder in spec.bundled_in:
+                if holder in runtimes:
+                    self._add(EPEntry(spec.name, None, "bundled", holder, runtimes[holder], origin="onnxruntime"))
         self._add(EPEntry(CPU_EP, None, "bundled", name, version, origin="onnxruntime"))
 
 

@@ -20,6 +20,7 @@ class EPDeviceSpec:
         devices: device classes it serves, in order of preference.
         libraries: plugin library base names without prefix and suffix (``onnxruntime_providers_qnn``).
         distributions: PyPI distributions that carry the plugin.
+        bundled_in: PyPI distributions of onnxruntime itself that contain it.
         nuget_ids: NuGet package ids (lower case) that carry the plugin.
         msix_names: parts of MSIX package names that carry the plugin.
         extra: the extra of this package that installs it, or None.
@@ -48,6 +49,7 @@ class EPDeviceSpec:
     devices: tuple[str, ...]
     libraries: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
+    bundled_in: tuple[str, ...] = ()
     nuget_ids: tuple[str, ...] = ()
     msix_names: tuple[str, ...] = ()
     extra: str | None = None

@@ -1,3 +1,4 @@
+# ruff: noqa: N802 - names of the module that is stood in for
 """NVML, answered by a stand-in that tells what one GPU told (no NVIDIA hardware here)."""
 
 from __future__ import annotations

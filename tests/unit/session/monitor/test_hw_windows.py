@@ -1,3 +1,4 @@
+# ruff: noqa: N802 - names of the module that is stood in for
 """PDH, answered by a stand-in with instances as Windows names them (not seen on hardware)."""
 
 from __future__ import annotations
