@@ -9,25 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from winml.modelkit.documents import Document, ErrorInfo
+from winml.modelkit.documents import Document, ErrorDocument
 from winml.modelkit.perf.document import PerfDocument
 from winml.modelkit.system.document import SysDocument
 
 FOLDER = Path(__file__).parent / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
-class ErrorDocument(Document, kw_only=True):
-    """What ``--format json`` prints for a command that did not come far enough to make its own document."""
-
-    schema: Literal["winml.error/1"]
-    status: Literal["failed", "interrupted"]
-    command: list[str]
-    error: ErrorInfo
 
 
 DOCUMENTS: tuple[type[Document], ...] = (ErrorDocument, PerfDocument, SysDocument)

@@ -80,7 +80,9 @@ def test_a_crash_at_the_session_still_names_target_phase_and_log(
     assert outcome.error["details"]["phase"] == "make the session"
     assert outcome.document["effective"]["target"]["alias"] == "openvino"
     assert Path(outcome.error["details"]["log"]).is_file()
-    text = perf(zoo("relu"), "--ep-path", outcome.document["requested"]["ep_path"][0], "--ep", "openvino", json_format=False)
+    text = perf(
+        zoo("relu"), "--ep-path", outcome.document["requested"]["ep_path"][0], "--ep", "openvino", json_format=False
+    )
     assert text.code == 5
     assert "SIGSEGV" in text.err and "log" in text.err
 
@@ -180,7 +182,14 @@ def test_ctrl_c_ends_everything_with_130_and_one_document(
 def test_ctrl_c_right_at_the_start_is_clean_too(perf: PerfCommand, zoo: Zoo, nothing_left: Gone) -> None:
     for delay in (0.05, 0.25, 0.5):
         process, mark = perf.start(
-            zoo("relu"), "--duration", "60", "--format", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            zoo("relu"),
+            "--duration",
+            "60",
+            "--format",
+            "json",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
         time.sleep(delay)
         interrupt(process)
@@ -207,7 +216,15 @@ def test_a_command_that_is_killed_leaves_no_worker(
 
 def test_a_worker_that_is_killed_is_told_by_its_signal(perf: PerfCommand, zoo: Zoo, nothing_left: Gone) -> None:
     process, mark = perf.start(
-        zoo("slow"), "--ep", "cpu", "--duration", "60", "--format", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        zoo("slow"),
+        "--ep",
+        "cpu",
+        "--duration",
+        "60",
+        "--format",
+        "json",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     (child,) = wait_for_child(process)
     child.kill()
@@ -219,7 +236,7 @@ def test_a_worker_that_is_killed_is_told_by_its_signal(perf: PerfCommand, zoo: Z
 
 # --- what is imported -----------------------------------------------------------------------------------------
 
-RECORD = '''
+RECORD = """
 import os, sys
 
 _file = os.open(os.environ["IMPORTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -231,7 +248,7 @@ def _note(event, args):
 
 
 sys.addaudithook(_note)
-'''
+"""
 HEAVY = {"torch", "transformers", "sklearn", "sympy", "scipy", "pandas", "matplotlib"}
 
 

@@ -121,7 +121,11 @@ def test_h06_data_that_fits_is_fed_and_named(perf: PerfCommand, zoo: Zoo, tmp_pa
     [
         ({"a": (4, 8), "b": (4, 8)}, "input_missing", ["no array for the input 'c'"]),
         ({"a": (4, 8), "b": (4, 8), "c": (4, 2), "d": (1,)}, "input_unknown", ["'d' is no input of the model"]),
-        ({"A": (4, 8), "b": (4, 8), "c": (4, 2)}, "input_missing", ["input 'a'", "'A' is no input", "did you mean 'a'?"]),
+        (
+            {"A": (4, 8), "b": (4, 8), "c": (4, 2)},
+            "input_missing",
+            ["input 'a'", "'A' is no input", "did you mean 'a'?"],
+        ),
         ({"a": (4, 8, 1), "b": (4, 8), "c": (4, 2)}, "shape_conflict", ["3 dimensions"]),
         ({"a": (4, 9), "b": (4, 8), "c": (4, 2)}, "shape_conflict", ["axis 1 of 'a' at 8"]),
         ({"a": (4, 8), "b": (3, 8), "c": (4, 2)}, "shape_conflict", ["'batch' is either 3 or 4"]),
@@ -157,7 +161,9 @@ def test_c14_an_initializer_that_is_an_input_may_be_fed_on_request(perf: PerfCom
     perf.refused("input_unknown", 1, zoo("initializer_input_ir3"), "--ep", "cpu", "--input-data", data)
 
 
-@pytest.mark.parametrize("kind", ["npy", "pb", "objects", "cut", "bytes", "empty", "folder", "absent", "fifo", "device"])
+@pytest.mark.parametrize(
+    "kind", ["npy", "pb", "objects", "cut", "bytes", "empty", "folder", "absent", "fifo", "device"]
+)
 def test_h06_a_file_that_is_no_npz_is_told_and_never_waited_for(
     perf: PerfCommand, zoo: Zoo, tmp_path: Path, kind: str
 ) -> None:

@@ -105,7 +105,11 @@ def test_i07_a_missing_file_a_hub_id_and_an_unknown_word_are_three_messages(perf
 
 
 def test_i08_a_hub_that_cannot_be_reached_costs_nothing(perf: PerfCommand) -> None:
-    blackhole = {"HF_ENDPOINT": "http://10.255.255.1", "https_proxy": "http://10.255.255.1:9", "http_proxy": "http://10.255.255.1:9"}
+    blackhole = {
+        "HF_ENDPOINT": "http://10.255.255.1",
+        "https_proxy": "http://10.255.255.1:9",
+        "http_proxy": "http://10.255.255.1:9",
+    }
     assert perf.ok("digits", "--ep", "cpu", env=blackhole, timeout=30)["result"]
     assert perf.refused("hub_model_unsupported", 1, "org/nope", env=blackhole).seconds < 10
 
@@ -174,7 +178,10 @@ def test_c11_a_string_model_that_aborts_openvino_is_one_clean_crash(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("sequence_input", "the input 'parts' is a sequence"), ("optional_input", "the input 'maybe' is an optional value")],
+    [
+        ("sequence_input", "the input 'parts' is a sequence"),
+        ("optional_input", "the input 'maybe' is an optional value"),
+    ],
 )
 def test_c11_an_input_that_is_no_tensor_is_refused_by_name_before_a_session(
     perf: PerfCommand, zoo: Zoo, name: str, words: str
@@ -185,7 +192,8 @@ def test_c11_an_input_that_is_no_tensor_is_refused_by_name_before_a_session(
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("bf16", "bfloat16"), ("fp8", "float8e4m3fn"), ("fp16", "float16"), ("double", "float64"), ("bool", "bool")]
+    ("name", "dtype"),
+    [("bf16", "bfloat16"), ("fp8", "float8e4m3fn"), ("fp16", "float16"), ("double", "float64"), ("bool", "bool")],
 )
 @pytest.mark.parametrize("binding", ["--io-binding", "--no-io-binding"])
 def test_c12_types_that_numpy_lacks_are_fed_and_fetched(
@@ -197,9 +205,7 @@ def test_c12_types_that_numpy_lacks_are_fed_and_fetched(
 
 
 @pytest.mark.parametrize("name", ["int4", "uint4", "fp4", "complex64", "complex128"])
-def test_c12_types_that_onnxruntime_cannot_be_fed_are_refused_by_name(
-    perf: PerfCommand, zoo: Zoo, name: str
-) -> None:
+def test_c12_types_that_onnxruntime_cannot_be_fed_are_refused_by_name(perf: PerfCommand, zoo: Zoo, name: str) -> None:
     error = perf.refused("input_dtype_unsupported", 1, zoo(f"identity_{name}"), "--ep", "cpu").error
     assert error["reason"].startswith("ONNX Runtime cannot be fed the input 'x' of type ")
 
@@ -302,7 +308,7 @@ def test_c24_two_gigabytes_of_external_data_run_quickly_in_little_memory(perf: P
 
 
 @pytest.mark.parametrize(
-    "name", ["two words", "it's \"quoted\"", "模型·модель", "new\nline", "-dash", "%41$HOME*", "a=b,c"]
+    "name", ["two words", 'it\'s "quoted"', "模型·модель", "new\nline", "-dash", "%41$HOME*", "a=b,c"]
 )
 @pytest.mark.parametrize("ep", ["cpu", "openvino"])
 def test_c25_awkward_names_work(
@@ -379,11 +385,15 @@ def test_a_model_compiled_by_qnn_runs_in_its_emulator(perf: PerfCommand, qnn_con
     document = perf.ok(qnn_context, "--ep", "qnn", "--emulate")
     assert document["placement"]["target_nodes"] >= 1
     assert document["effective"]["target"]["emulated"] is True
-    compiled = [node for node in onnx.load(qnn_context, load_external_data=False).graph.node if node.op_type == "EPContext"]
+    compiled = [
+        node for node in onnx.load(qnn_context, load_external_data=False).graph.node if node.op_type == "EPContext"
+    ]
     assert document["placement"]["target_nodes"] == len(compiled)
 
 
-def test_a_compiled_model_without_its_context_file_is_told(perf: PerfCommand, qnn_context: Path, tmp_path: Path) -> None:
+def test_a_compiled_model_without_its_context_file_is_told(
+    perf: PerfCommand, qnn_context: Path, tmp_path: Path
+) -> None:
     shutil.copy(qnn_context, tmp_path / "m.onnx")
     outcome = perf(tmp_path / "m.onnx", "--ep", "qnn", "--emulate")
     assert (outcome.code, outcome.error["code"]) == (1, "external_missing")

@@ -35,20 +35,9 @@ def both(perf: PerfCommand, folder: Path, *args: str | os.PathLike[str], **optio
 def test_the_document_parses_and_has_every_part(perf: PerfCommand) -> None:
     outcome = perf("digits", "--ep", "cpu")
     document = json.loads(outcome.out)
-    assert list(document) == [
-        "schema",
-        "status",
-        "summary",
-        "command",
-        "started",
-        "requested",
-        "effective",
-        "placement",
-        "environment",
-        "result",
-        "warnings",
-        "error",
-    ]
+    parts = {"requested", "effective", "placement", "environment", "result", "warnings", "error"}
+    assert {"schema", "status", "summary", "command", "started"} | parts <= set(document)
+    assert next(iter(document)) == "schema"
     assert document["command"][:3] == ["winml", "perf", "digits"]
     assert outcome.err == ""
 
@@ -88,10 +77,11 @@ def test_i10_quiet_changes_no_fact(perf: PerfCommand, zoo: Zoo) -> None:
 
 
 def test_i10_quiet_keeps_the_text_whole(perf: PerfCommand, zoo: Zoo) -> None:
-    loud = perf(zoo("relu"), "--ep", "cpu", json_format=False).out
-    quiet = perf(zoo("relu"), "--ep", "cpu", "--quiet", json_format=False).out
-    headings = [line.split(" in ")[0] for line in loud.splitlines() if line and not line.startswith(" ")][1:-2]
-    assert headings == [line.split(" in ")[0] for line in quiet.splitlines() if line and not line.startswith(" ")][1:-2]
+    def headings(*args: str) -> list[str]:
+        text = perf(zoo("relu"), "--ep", "cpu", *args, json_format=False).out
+        return [line.split()[0] for line in text.splitlines() if line and not line.startswith(" ")]
+
+    assert headings("--quiet") == headings()
 
 
 # --- text equals document -------------------------------------------------------------------------------------
@@ -182,9 +172,7 @@ def test_i13_placement_in_text_and_document_are_one(
     assert table(text, "Nodes not on the target") == [{"Op": left["op_type"], "EP": left["ep"], "Node": left["name"]}]
 
 
-def test_the_report_whose_path_is_printed_is_there_and_the_same(
-    perf: PerfCommand, zoo: Zoo, tmp_path: Path
-) -> None:
+def test_the_report_whose_path_is_printed_is_there_and_the_same(perf: PerfCommand, zoo: Zoo, tmp_path: Path) -> None:
     text, document = both(perf, tmp_path, zoo("relu"), "--ep", "cpu")
     path = re.search(r"^report: (.*)$", text, re.M)
     assert path is not None
@@ -234,7 +222,9 @@ def test_i02_every_encoding_takes_the_report(perf: PerfCommand, zoo: Zoo, encodi
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_i02_help_is_readable_in_every_encoding(perf: PerfCommand, encoding: str) -> None:
-    process, _ = perf.start("--help", env={"PYTHONIOENCODING": encoding}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process, _ = perf.start(
+        "--help", env={"PYTHONIOENCODING": encoding}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
     assert "--inference-precision" in out.decode(encoding)
@@ -249,9 +239,7 @@ def test_i02_an_error_about_a_name_the_terminal_lacks(perf: PerfCommand, tmp_pat
 @linux
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_i09_a_closed_stderr_is_no_failure(perf: PerfCommand, zoo: Zoo, form: str) -> None:
-    outcome = perf(
-        zoo("relu"), "--ep", "cpu", "--format", form, json_format=False, preexec_fn=lambda: os.close(2)
-    )
+    outcome = perf(zoo("relu"), "--ep", "cpu", "--format", form, json_format=False, preexec_fn=lambda: os.close(2))
     assert outcome.code == 0
     assert "1/1 nodes" in outcome.out
     failed = perf("nope.onnx", "--format", form, json_format=False, preexec_fn=lambda: os.close(2))
@@ -264,11 +252,20 @@ def test_i09_a_closed_stderr_is_no_failure(perf: PerfCommand, zoo: Zoo, form: st
 def test_i09_a_closed_stdout_and_a_reader_that_left_early(perf: PerfCommand, zoo: Zoo) -> None:
     assert perf(zoo("relu"), "--ep", "cpu", preexec_fn=lambda: os.close(1)).code == 0
     process, _ = perf.start(
-        zoo("relu"), "--ep", "cpu", "--iterations", "5000", "--format", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        zoo("relu"),
+        "--ep",
+        "cpu",
+        "--iterations",
+        "5000",
+        "--format",
+        "json",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
-    err = process.stderr.read()
+    with process.stderr as stderr:
+        err = stderr.read()
     assert (process.wait(30), err) == (0, b"")
 
 

@@ -155,7 +155,9 @@ def test_a14_a_plugin_without_a_device_is_passed_over_with_its_reason(
     assert document["effective"]["target"]["ep"] != OPENVINO
 
 
-def test_j01_openvino_on_another_makers_cpu_is_told_or_used(perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]) -> None:
+def test_j01_openvino_on_another_makers_cpu_is_told_or_used(
+    perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
+) -> None:
     """Without the stand-in: used where the plugin lists a device, and told where it doesn't."""
     outcome = perf(zoo("relu"), "--ep", "openvino")
     if not openvino:

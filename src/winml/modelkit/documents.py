@@ -5,7 +5,7 @@ Imports msgspec, so nothing that ``--help`` reaches may import this module at it
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,6 +29,15 @@ class ErrorInfo(Document, kw_only=True):
     hint: str | None = None
     exit_code: int = 1
     details: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ErrorDocument(Document, kw_only=True):
+    """What ``--format json`` prints for a command that did not come far enough to make its own document."""
+
+    schema: Literal["winml.error/1"]
+    status: Literal["failed", "interrupted"]
+    command: list[str]
+    error: ErrorInfo
 
 
 class Library(Document, kw_only=True):
