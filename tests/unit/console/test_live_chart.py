@@ -14,7 +14,7 @@ from winml.modelkit.console.live_chart import LABELS, HardwareChart, hardware_bl
 from winml.modelkit.console.streams import Look
 from winml.modelkit.perf.document import Counter, Hardware
 from winml.modelkit.session.monitor.hw_monitor import Reading
-from winml.modelkit.session.monitor.hw_source import COUNTERS
+from winml.modelkit.session.monitor.hw_source import COUNTERS, DEVICE_COUNTERS
 
 PLAIN = Look(terminal=False, color=False, unicode=True, width=None)
 MIB = 2.0**20
@@ -147,7 +147,7 @@ def test_summary_has_mean_peak_and_what_happened_while_measuring(text: Callable[
     # The sample at 0.1 s begins the phase; its rate is of the time before.
     assert lines[2].split() == ["process", "CPU", "(of", "one", "CPU)", "4", "90%", "170%", "160%"]
     assert lines[3].split() == ["process", "memory", "5", "102.4", "MiB", "128.0", "MiB", "128.0", "MiB"]
-    assert lines[4].split() == ["process", "memory,", "unique", "1", "32.0", "MiB", "32.0", "MiB", "-"]
+    assert lines[4].split() == ["unique", "process", "memory", "1", "32.0", "MiB", "32.0", "MiB", "-"]
     # 6 J at its end less 1 J at its beginning
     assert lines[5].split() == ["CPU", "package", "energy", "5", "-", "6.5", "J", "in", "all", "5.0", "J"]
 
@@ -162,11 +162,18 @@ def test_b08_absent_counters_are_listed_with_reasons_and_without_numbers(text: C
     assert not any("device" in line for line in lines[:begin])
 
 
+def test_a_device_without_any_counter_takes_one_line(text: Callable[[Hardware], str]) -> None:
+    hardware = seen()
+    for name in DEVICE_COUNTERS:
+        hardware.counters[name] = Counter(unit=COUNTERS[name], source=None, reason="the model ran on the CPU")
+    assert text(hardware).endswith("Not available\n  the device's own counters: the model ran on the CPU\n")
+
+
 def test_several_timed_phases_are_taken_together(text: Callable[[Hardware], str]) -> None:
     hardware = seen()
     hardware.phases = [("measure", 0.0), ("make the inputs", 0.1), ("measure", 0.3)]
     lines = text(hardware).splitlines()
-    assert lines[2].split()[-1] == "20.0%" or lines[2].split()[-1] == "20%"  # 10 and 30
+    assert lines[2].split()[-1] == "20%"  # 10 and 30
     assert lines[5].split()[-2:] == ["1.5", "J"]  # 1 and 0.5
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 from winml.modelkit.console.html_parts import Html, h
 
@@ -148,25 +149,33 @@ def series(values: Sequence[float | None], y: Scale, xs: Sequence[float], *, dot
     """A series as dots or as a line; more than 800 values as the band from least to greatest and the median's line.
 
     Args:
-        values: None where there is none: the line breaks there.
+        values: None where there is none.
         y: their scale.
         xs: where each stands, in thousandths, ascending.
         dots: separate dots instead of a line, where there are few enough.
     """
     if len(values) > 2 * COLUMNS:
         return _band(values, y, xs)
-    points = [(x, y.down(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
+    points = [(x, y.down(value)) for x, value in zip(xs, values, strict=True) if value is not None]
     if dots:
-        return [h("path", d="".join(f"M{_n(p[0])} {_n(p[1])}h0" for p in points if p), cls="dots")]
-    path, pen = [], "M"
-    for index, point in enumerate(points):
-        if point is None:
-            pen = "M"
-            continue
-        alone = pen == "M" and (index + 1 == len(points) or points[index + 1] is None)
-        path.append(f"{pen}{_n(point[0])} {_n(point[1])}{'h0' if alone else ''}")
-        pen = "L"
-    return [h("path", d="".join(path), cls="line")] if path else []
+        return [h("path", d="".join(f"M{_n(x)} {_n(at)}h0" for x, at in points), cls="dots")]
+    return [h("path", d=_line(points), cls="line")] if points else []
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    """A line through the points that stops where one is missing.
+
+    A gap is more than twice as wide as is usual between points: some counters are read less often than others, which
+    is no gap.
+    """
+    usual = median(after[0] - before[0] for before, after in pairwise(points)) if len(points) > 1 else 0.0
+    pieces: list[list[tuple[float, float]]] = []
+    for point in points:
+        if not pieces or point[0] - pieces[-1][-1][0] > 2.2 * usual:
+            pieces.append([])
+        pieces[-1].append(point)
+    drawn = ("L".join(f"{_n(x)} {_n(at)}" for x, at in piece) + "h0" * (len(piece) == 1) for piece in pieces)
+    return "".join(f"M{piece}" for piece in drawn)
 
 
 def _band(values: Sequence[float | None], y: Scale, xs: Sequence[float]) -> list[Html]:
@@ -242,7 +251,7 @@ def plot(
         h("div", beside, cls="beside", aria_hidden="true") if beside is not None else None,
         h("div", marks, cls="marks", aria_hidden="true"),
         h("div", x_labels, cls="x", aria_hidden="true"),
-        cls=f"plot {name}",
+        cls=f"plot {name}" if beside is not None else f"plot {name} alone",
     )
 
 

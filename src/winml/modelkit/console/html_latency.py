@@ -40,20 +40,23 @@ def noise_tone(noise: Noise) -> str:
 
 
 def latency(result: PerfResult) -> Html:
-    """The section."""
+    """The section: one plot, or one for each set of shapes."""
     found = result.latency_ms
     unit = Unit.of(found.p50)
-    parts: list[Html] = []
-    samples = [value for value in result.samples_ms if math.isfinite(value)]
-    if samples:
-        parts += _samples(samples, found, unit, first_shape=bool(result.by_shape))
-    if result.by_shape:
-        parts += [h("h3", "By shape, in one session"), _by_shape(result.by_shape)]
-    else:
-        parts += [h("h3", f"Statistics in {unit.name}"), _statistics(found, unit)]
-    parts += _noise(result.noise)
     runs = f"{found.n} run{'s' if found.n != 1 else ''}, warm-up not included"
-    return section("latency", "Latency", f"{runs}; {throughput_words(result.throughput)}", parts)
+    note = f"{runs}; {throughput_words(result.throughput)}"
+    if not result.by_shape:
+        parts = _samples(result.samples_ms, found, unit, ["result", "samples_ms"])
+        parts += [h("h3", f"Statistics in {unit.name}"), _statistics(found, unit), *_noise(result.noise)]
+        return section("latency", "Latency", note, parts)
+    parts = [_by_shape(result.by_shape)]
+    for index, run in enumerate(result.by_shape):
+        path: list[str | int] = ["result", "by_shape", index, "samples_ms"]
+        parts.append(h("h3", shapes(run.inputs)))
+        parts += _samples(run.samples_ms, run.latency_ms, Unit.of(run.latency_ms.p50), path)
+        parts.append(_verdict(run.noise))
+    note = f"{len(result.by_shape)} sets of shapes in one session, warm-up not included"
+    return section("latency", "Latency", note, parts)
 
 
 # --- the plot -----------------------------------------------------------------------------------------------
@@ -80,7 +83,10 @@ def y_range(ordered: Sequence[float], p50: float) -> Scale:
     return Scale(max(0.0, low - margin), high + margin)
 
 
-def _samples(samples: list[float], found: Latency, unit: Unit, *, first_shape: bool) -> list[Html]:
+def _samples(given: Sequence[float], found: Latency, unit: Unit, path: Sequence[str | int]) -> list[Html]:
+    samples = [value for value in given if math.isfinite(value)]
+    if not samples:
+        return []
     ordered = sorted(samples)
     scaled = [value * unit.per_ms for value in samples]
     y = y_range([value * unit.per_ms for value in ordered], found.p50 * unit.per_ms)
@@ -107,7 +113,7 @@ def _samples(samples: list[float], found: Latency, unit: Unit, *, first_shape: b
         hist = histogram(scaled, y, min(_BINS, max(8, round(2 * math.sqrt(len(samples))))))
         beside = drawing_of([*hist, *(rules([place], name) for name, place in known.items())])
     source = {
-        "values": ["result", "samples_ms"],
+        "values": path,
         "factor": unit.per_ms,
         "decimals": unit.decimals,
         "unit": unit.name,
@@ -125,7 +131,7 @@ def _samples(samples: list[float], found: Latency, unit: Unit, *, first_shape: b
         marks=marks,
         source=json.dumps(source),
     )
-    return [h("figure", made), h("p", _caption(samples, beyond, unit, first_shape), cls="note")]
+    return [h("figure", made), h("p", _caption(samples, beyond, unit), cls="note")]
 
 
 def _runs(count: int) -> list[Html]:
@@ -140,7 +146,7 @@ def _runs(count: int) -> list[Html]:
     ]
 
 
-def _caption(samples: Sequence[float], beyond: Sequence[int], unit: Unit, first_shape: bool) -> str:
+def _caption(samples: Sequence[float], beyond: Sequence[int], unit: Unit) -> str:
     text = f"{unit.name} per inference over the runs"
     if len(samples) >= _FEW:
         text += "; on the right, how many took how long"
@@ -152,8 +158,6 @@ def _caption(samples: Sequence[float], beyond: Sequence[int], unit: Unit, first_
         worst = format_ms(max(samples[index] for index in beyond))
         count = "1 run" if len(beyond) == 1 else f"{len(beyond)} runs"
         text += f". Marks at the upper edge: {count} beyond the axis, up to {worst}"
-    if first_shape:
-        text += ". Runs of the first shape only"
     return text + "."
 
 
@@ -195,8 +199,10 @@ def _by_shape(runs: Sequence[ShapeRun]) -> Html:
 
 
 def _noise(noise: Noise) -> list[Html]:
-    verdict = noise.verdict or "not judged"
-    why = f": {'; '.join(noise.reasons)}" if noise.reasons else ""
-    said = h("p", h("b", verdict, cls=noise_tone(noise)), why, cls="say")
     facts = ", ".join(f"{name} {text}" for name, text in noise_facts(noise))
-    return [h("h3", "Can the samples be trusted?"), said, h("p", facts, cls="note")]
+    return [h("h3", "Can the samples be trusted?"), _verdict(noise), h("p", facts, cls="note")]
+
+
+def _verdict(noise: Noise) -> Html:
+    why = f": {'; '.join(noise.reasons)}" if noise.reasons else ""
+    return h("p", h("b", noise.verdict or "not judged", cls=noise_tone(noise)), why, cls="say")

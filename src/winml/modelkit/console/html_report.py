@@ -15,10 +15,11 @@ from importlib.resources import files
 
 import msgspec
 
+from winml.modelkit.console.html_hardware import hardware
 from winml.modelkit.console.html_latency import latency, noise_tone
 from winml.modelkit.console.html_parts import Html, data_block, h, pairs, section, table, verbatim
 from winml.modelkit.console.html_run import inputs, memory, phases, placement
-from winml.modelkit.console.html_trace import TOP_K, hardware, trace
+from winml.modelkit.console.html_trace import TOP_K, trace
 from winml.modelkit.console.json_out import to_json
 from winml.modelkit.console.perf_words import (
     Unit,

@@ -1,24 +1,15 @@
-"""Sections of the HTML report that ``--op-tracing`` and ``--monitor`` fill: operators, and hardware counters."""
+"""The operators section of the HTML report, filled by ``--op-tracing``."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Sequence
 
 from winml.modelkit.console.html_charts import (
-    Scale,
     Segment,
     bar,
-    label,
-    plot,
-    rules,
-    series,
     stacked_bar,
-    ticks,
-    uprights,
 )
-from winml.modelkit.console.html_parts import Html, breakable, h, pairs, section, table, td, verbatim
+from winml.modelkit.console.html_parts import Html, breakable, h, section, table, td, verbatim
 from winml.modelkit.console.trace_words import (
     Coverage,
     artefact_folder,
@@ -36,16 +27,17 @@ from winml.modelkit.console.trace_words import (
     type_share,
     unmapped_words,
 )
-from winml.modelkit.console.words import absent, percent, size
+from winml.modelkit.console.words import absent, percent
 from winml.modelkit.perf.assemble import format_ms
-from winml.modelkit.perf.document import Counter, Hardware, Trace, TraceOp
+from winml.modelkit.perf.document import Trace, TraceOp
 
-__all__ = ["TOP_K", "hardware", "trace"]
+__all__ = ["TOP_K", "trace"]
 
 TOP_K = 25
 """Operators and operator types that are shown if nothing else was asked for."""
 
 _NAMES = 12
+_SOURCES = 3
 
 
 def trace(found: Trace, top_k: int) -> Html:
@@ -122,24 +114,25 @@ def _operators(ops: Sequence[TraceOp], top_k: int, *, in_us: bool) -> Html:
     shown, rest = ordered[:top_k], ordered[top_k:]
     total = sum(map(cost, ops))
     most = cost(shown[0]) if shown else 0.0
-    cycles = any(op.mean_cycles is not None for op in shown)
+    unit = "µs" if in_us else "cycles"
     columns = [("Operator", False), ("Type", False), ("EP", False), ("Samples", True)]
-    columns += [("Mean µs", True), ("p50 µs", True)] if in_us else []
-    columns += [("Mean cycles", True), ("p50 cycles", True)] if cycles else []
-    columns += [("", False), ("Share", True)]
+    every = in_us and all(op.derived for op in shown)
+    columns += [(f"Mean {unit}{', derived' * every}", True), (f"p50 {unit}", True), ("", False), ("Share", True)]
     rows: list[list[str]] = []
     for op in shown:
-        cells: list[str] = [_op_name(op), _op_type(op), h("td", place(op), cls="ep"), _samples(op)]
-        if in_us:
-            derived = h("span", "derived", cls="tag") if op.derived else None
-            mean = h("td", format_us(op.mean_us), derived, cls="n", data_v=op.mean_us)
-            cells += [mean, td(format_us(op.p50_us), op.p50_us, "n")]
-        if cycles:
-            cells.append(td(format_cycles(op.mean_cycles), op.mean_cycles, "n"))
-            cells.append(td(format_cycles(op.p50_cycles), op.p50_cycles, "n"))
         share = cost(op) / total if total else None
         drawn = bar(cost(op) / most if most else 0.0, "n2" if op.io else "a2")
-        rows.append([*cells, h("td", drawn, cls="bars"), td(percent(share), share, "n")])
+        rows.append(
+            [
+                _op_name(op),
+                _op_type(op),
+                h("td", place(op), cls="ep"),
+                _samples(op),
+                *(_times(op, mark=op.derived and not every) if in_us else _cycles(op)),
+                h("td", drawn, cls="bars"),
+                td(percent(share), share, "n"),
+            ]
+        )
     made = table(columns, rows, sortable=True)
     if not rest:
         return made
@@ -147,14 +140,31 @@ def _operators(ops: Sequence[TraceOp], top_k: int, *, in_us: bool) -> Html:
     return h("div", made, h("p", f"{len(rest)} more operators, {left} in all, are in the JSON.", cls="note"))
 
 
+def _times(op: TraceOp, *, mark: bool) -> list[Html]:
+    """Mean and median with their cycles below them; ``mark`` says that the times were made from these."""
+
+    def cell(us: float | None, cycles: float | None) -> Html:
+        made = h("small", "derived from") if mark else None
+        counted = h("small", f"{format_cycles(cycles)} cycles") if cycles is not None else None
+        return h("td", format_us(us), made, counted, cls="n", data_v=us)
+
+    return [cell(op.mean_us, op.mean_cycles), cell(op.p50_us, op.p50_cycles)]
+
+
+def _cycles(op: TraceOp) -> list[Html]:
+    return [td(format_cycles(value), value, "n") for value in (op.mean_cycles, op.p50_cycles)]
+
+
 def _op_name(op: TraceOp) -> Html:
-    sources = ", ".join(op.sources)
+    sources = ", ".join(op.sources[:_SOURCES])
+    if len(op.sources) > _SOURCES:
+        sources += f" and {len(op.sources) - _SOURCES} more"
     below = h("small", sources) if sources and sources != op.name else None
     return h("td", breakable(op.name), below, cls="name")
 
 
 def _op_type(op: TraceOp) -> Html:
-    moves = h("span", "moves data", cls="tag") if op.io else None
+    moves = h("small", "moves data") if op.io else None
     return h("td", absent(op.op_type), moves, h("small", op.kernel) if op.kernel else None)
 
 
@@ -169,7 +179,8 @@ def _types(found: Trace, top_k: int) -> Html:
     cycles = any(item.total_cycles is not None for item in shown)
     derived = {(op.ep, op.op_type) for op in found.ops if op.derived}
     columns = [("Type", False), ("EP", False), ("Operators", True), ("Calls", True)]
-    columns += [("µs per inference", True)] if in_us else []
+    every = all((item.ep, item.op_type) in derived for item in shown)
+    columns += [(f"µs per inference{', derived' * every}", True)] if in_us else []
     columns += [("Cycles per inference", True)] if cycles else []
     columns += [("", False), ("Share", True)]
     most = max((type_share(item, found) or 0.0 for item in shown), default=0.0)
@@ -184,7 +195,8 @@ def _types(found: Trace, top_k: int) -> Html:
         ]
         if in_us:
             each = per_inference(item.total_us, found)
-            tag = h("span", "derived", cls="tag") if (item.ep, item.op_type) in derived else None
+            mark = (item.ep, item.op_type) in derived and not every
+            tag = h("span", "derived", cls="tag") if mark else None
             cells.append(h("td", format_us(each), tag, cls="n", data_v=each))
         if cycles:
             counted = per_inference(item.total_cycles, found)
@@ -216,105 +228,3 @@ def _files(found: Trace) -> str:
     if folder is None:
         return f"files of the trace: {', '.join(found.artefacts)}"
     return f"files of the trace in {folder}: {', '.join(path[len(folder) + 1 :] for path in found.artefacts)}"
-
-
-# --- hardware -----------------------------------------------------------------------------------------------
-
-
-def hardware(found: Hardware) -> Html:
-    """One drawing per counter over one time axis; counters that there are none of are listed with their reason."""
-    drawn = {name: item for name, item in found.counters.items() if _readings(item)}
-    missing = {name: item for name, item in found.counters.items() if name not in drawn}
-    last = max(found.times_s, default=0.0)
-    time = Scale(0.0, last)
-    parts: list[Html] = []
-    if drawn:
-        names = _phase_names(found, time)
-        parts += [names] if names is not None else []
-        parts += [_counter(name, item, found, time) for name, item in drawn.items()]
-        parts += _time_axis(found, time)
-    if missing:
-        parts.append(h("h3", "Not available here"))
-        parts.append(pairs((name, item.reason or "no reading succeeded") for name, item in missing.items()))
-    if not found.counters:
-        parts.append(h("p", "No counters."))
-    count = len(found.times_s)
-    note = f"{count} sample{'s' if count != 1 else ''}, one every {found.interval_s:g} s, taken outside the worker"
-    return section("hardware", "Hardware", note, parts)
-
-
-def _readings(item: Counter) -> list[float]:
-    return [value for value in item.values if value is not None and math.isfinite(value)]
-
-
-def _counter(name: str, item: Counter, found: Hardware, time: Scale) -> Html:
-    count = min(len(item.values), len(found.times_s))
-    values = [value if value is None or math.isfinite(value) else None for value in item.values[:count]]
-    readings = _readings(item)
-    top = max(100.0 if item.unit == "%" else 0.0, max(readings))
-    y = Scale(min(0.0, min(readings)), top * 1.05 if top > 0 else 1.0)
-    xs = [time.at(value) for value in found.times_s[:count]]
-    begins = [time.at(second) for _, second in found.phases]
-    drawing = [rules([y.down(0.0)], "grid"), rules([y.down(top)], "grid")]
-    drawing += [uprights(begins, "phase"), *series(values, y, xs, dots=False)]
-    said = [f"mean {quantity(item.mean, item.unit)}", f"peak {quantity(item.peak, item.unit)}"]
-    source = {"values": ["hardware", "counters", name, "values"], "times": ["hardware", "times_s"], **_shown(item)}
-    made = plot(
-        "counter-plot",
-        drawing,
-        described=f"{name} over time: {', '.join(said)}",
-        y_labels=[label(quantity(top, item.unit), top=y.down(top)), label("0", top=y.down(0.0))],
-        x_labels=(),
-        source=json.dumps(source),
-    )
-    where = h("p", item.source) if item.source else None
-    return h("figure", h("div", h("h3", name), h("p", " · ".join(said)), where), made, cls="counter")
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """A reading with its unit.
-
-    >>> quantity(3 * 1024.0**2, "bytes"), quantity(41.53, "%"), quantity(12.34, "W"), quantity(None, "W")
-    ('3.0 MiB', '41.5%', '12.3 W', '-')
-    """
-    if value is None:
-        return absent(None)
-    if unit in ("bytes", "B"):
-        return size(round(value))
-    text = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-    return f"{text}%" if unit == "%" else f"{text} {unit}".strip()
-
-
-def _shown(item: Counter) -> dict[str, str | float | int]:
-    """How the page's script writes a reading."""
-    if item.unit in ("bytes", "B"):
-        return {"factor": 1 / (1 << 20), "decimals": 1, "unit": "MiB"}
-    return {"factor": 1, "decimals": 1, "unit": item.unit}
-
-
-def _phase_names(found: Hardware, time: Scale) -> Html | None:
-    """Names of the phases where they begin, as far as there is room."""
-    names, free = [], 0.0
-    for name, second in found.phases:
-        at = time.at(second)
-        if free <= at <= 960:
-            names.append(label(name, left=at, cls="start"))
-            free = at + 12.0 * len(name) + 10
-    return _axis("Phase", names) if names else None
-
-
-def _time_axis(found: Hardware, time: Scale) -> list[Html]:
-    seconds = [
-        label(f"{tick:g} s", left=time.at(tick), cls="start" if not tick else "end" if time.at(tick) > 980 else None)
-        for tick in ticks(time, 8)
-    ]
-    made = [_axis("Time", seconds)]
-    if found.phases:
-        phases = ", ".join(f"{name} from {second:.2f} s" for name, second in found.phases)
-        made.append(h("p", f"Dotted lines: {phases}.", cls="note"))
-    return made
-
-
-def _axis(title: str, labels: list[Html]) -> Html:
-    row = h("div", h("div", labels, cls="x"), cls="plot", aria_hidden="true")
-    return h("div", h("p", title), row, cls="counter axis")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from winml.modelkit.console.layout import ABSENT, Block, Cell, Column, Lines, Row, Table
 from winml.modelkit.console.words import size
 from winml.modelkit.perf.phases import MEASURE_PHASE
+from winml.modelkit.session.monitor.hw_source import DEVICE_COUNTERS
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -27,14 +28,14 @@ LABELS = {
     "process_cpu": "process CPU",
     "system_cpu": "system CPU",
     "process_rss": "process memory",
-    "process_uss": "process memory, unique",
+    "process_uss": "unique process memory",
     "system_memory": "system memory",
     "package_power": "CPU package power",
     "package_energy": "CPU package energy",
     "device_utilisation": "device use",
     "process_device_utilisation": "device use by process",
     "device_memory": "device memory",
-    "process_device_memory": "device memory, process",
+    "process_device_memory": "device memory of process",
     "device_frequency": "device clock",
     "device_power": "device power",
     "device_energy": "device energy",
@@ -154,8 +155,13 @@ def hardware_blocks(hardware: Hardware) -> Iterator[Block]:
         table.rows.append(Row(cells))
     yield table
     if missing:
-        lines = [Cell(f"{', '.join(labels)}: {reason}", "dim") for reason, labels in missing.items()]
+        lines = [Cell(f"{_joined(labels)}: {reason}", "dim") for reason, labels in missing.items()]
         yield Lines("Not available", lines)
+
+
+def _joined(labels: Sequence[str]) -> str:
+    everything = labels == [LABELS[name] for name in DEVICE_COUNTERS]
+    return "the device's own counters" if everything else ", ".join(labels)
 
 
 def _measured(hardware: Hardware) -> Iterator[slice]:

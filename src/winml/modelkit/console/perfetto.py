@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from winml.modelkit.console.perf_words import phase_times, shapes
 from winml.modelkit.console.trace_words import coverage, place
 from winml.modelkit.perf.assemble import target_name
-from winml.modelkit.perf.document import Hardware, PerfDocument, Trace, TraceOp
+from winml.modelkit.perf.document import Hardware, PerfDocument, PerfResult, Trace, TraceOp
 from winml.modelkit.perf.phases import MEASURE_PHASE
 
 __all__ = ["perfetto_json", "to_perfetto"]
@@ -41,8 +43,8 @@ _NOTES = {
 def perfetto_json(document: PerfDocument) -> str:
     """``to_perfetto`` as text."""
     text = json.dumps(to_perfetto(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A file name that is not valid text, as Linux allows.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
+    # A file name that is not valid text, as Linux allows, is shown with its odd bytes spelt out.
+    return re.sub("[\ud800-\udfff]", lambda found: rf"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def to_perfetto(document: PerfDocument) -> dict[str, Any]:
@@ -143,9 +145,7 @@ def _timed(document: PerfDocument, events: list[Event]) -> int:
     if result is not None:
         events += _name(_TIMED, "inferences", runs_at)
         begin = next((start for name, start, _, _ in spans if name.startswith(MEASURE_PHASE)), 0)
-        shape = {"shape": "the first"} if result.by_shape else {}
-        runs = ((f"run {number}", 1000 * ms, shape) for number, ms in enumerate(result.samples_ms, 1))
-        made, stop = _row(_TIMED, runs_at, begin, "inference", runs)
+        made, stop = _row(_TIMED, runs_at, begin, "inference", _runs(result))
         events += made
         end = max(end, stop)
     if found is not None:
@@ -154,10 +154,17 @@ def _timed(document: PerfDocument, events: list[Event]) -> int:
     return end
 
 
+def _runs(result: PerfResult) -> Iterator[tuple[str, float, Event]]:
+    """Every timed run, with its shapes where there are several sets of them."""
+    if not result.by_shape:
+        yield from ((f"run {number}", 1000 * ms, {}) for number, ms in enumerate(result.samples_ms, 1))
+    for item in result.by_shape or ():
+        fed = {"inputs": shapes(item.inputs)}
+        yield from ((f"run {number}", 1000 * ms, fed) for number, ms in enumerate(item.samples_ms, 1))
+
+
 def _laid_phases(document: PerfDocument) -> list[tuple[str, int, int, Event]]:
     """Phases by their durations alone."""
-    from winml.modelkit.console.perf_words import phase_times
-
     assert document.result is not None
     spans, start = [], 0
     for name, ms in phase_times(document.result.phases_ms):
