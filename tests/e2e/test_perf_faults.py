@@ -131,6 +131,35 @@ def test_a_limit_ends_a_measurement_that_takes_too_long(perf: PerfCommand, zoo: 
     nothing_left(outcome.mark)
 
 
+def test_a_hanging_library_costs_the_automatic_choice_no_more_than_the_limit(
+    perf: PerfCommand, zoo: Zoo, as_openvino: Callable[[str], Path], nothing_left: Gone
+) -> None:
+    # Another EP may be chosen; the look at this library alone would take 15 s.
+    outcome = perf(zoo("relu"), "--ep-path", as_openvino("hang"), "--timeout", "4", timeout=40)
+    assert outcome.code == 0, outcome.err
+    assert outcome.seconds < 14
+    passed = {item["ep"]: item["reason"] for item in outcome.document["effective"]["passed_over"]}
+    assert "ended after" in passed["OpenVINOExecutionProvider"]
+    nothing_left(outcome.mark)
+
+
+# --- where it is started from ---------------------------------------------------------------------------------
+
+
+def test_files_in_the_working_directory_are_not_imported(perf: PerfCommand, zoo: Zoo, tmp_path: Path) -> None:
+    for name in ("onnxruntime", "numpy", "onnx", "click", "msgspec", "json", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('imported {name} from the working directory')\n")
+    assert perf.ok(zoo("relu"), "--ep", "cpu", cwd=tmp_path)["placement"]["nodes_total"] == 1
+
+
+def test_a_home_that_cannot_be_written_costs_the_copy_only(perf: PerfCommand, zoo: Zoo) -> None:
+    names = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+    outcome = perf(zoo("relu"), env=dict.fromkeys(names, "/proc/nowhere"))
+    assert outcome.code == 0, outcome.err
+    assert outcome.document["result"]
+    assert "no copy of the report was kept" in outcome.err
+
+
 # --- the user -------------------------------------------------------------------------------------------------
 
 

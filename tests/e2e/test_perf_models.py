@@ -228,6 +228,31 @@ def test_c14_initializers_that_are_inputs_are_never_asked_for_or_fed(
     assert document["placement"]["target_nodes"] == 1
 
 
+def test_c14_strict_and_weights_beside_the_model_hold_for_such_a_model_too(
+    perf: PerfCommand, zoo: Zoo, tmp_path: Path, openvino: dict[str, str]
+) -> None:
+    """``det_unnamed`` with w1 as an input with a default, in a file beside the model."""
+    model = zoo.proto("det_unnamed")
+    table = next(item for item in model.graph.initializer if item.name == "w1")
+    write(tmp_path / "w1.bin", table.raw_data)
+    table.ClearField("raw_data")
+    table.data_location = onnx.TensorProto.EXTERNAL
+    table.external_data.add(key="location", value="w1.bin")
+    model.graph.input.append(onnx.helper.make_tensor_value_info("w1", onnx.TensorProto.FLOAT, [4, 8]))
+    path = write(tmp_path / "m.onnx", model.SerializeToString())
+    document = perf.ok(path, "--ep", "openvino", env=openvino)
+    assert [node["name"] for node in document["placement"]["leftovers"]] == ["h3"]
+    (notice,) = [item for item in document["warnings"] if item["code"] == "session"]
+    assert "'w1' ran as constants" in notice["message"]
+    strict = perf.refused("strict_placement", 4, path, "--ep", "openvino", "--strict", env=openvino)
+    assert "Det (h3)" in strict.error["reason"]
+
+
+@pytest.mark.parametrize("binding", ["--io-binding", "--no-io-binding"])
+def test_c11_an_output_that_is_no_tensor_is_fetched(perf: PerfCommand, zoo: Zoo, binding: str) -> None:
+    assert perf.ok(zoo("sequence_output"), "--ep", "cpu", binding)["placement"]["nodes_total"] == 1
+
+
 # --- custom operators -----------------------------------------------------------------------------------------
 
 

@@ -168,6 +168,15 @@ def test_j01_openvino_on_another_makers_cpu_is_told_or_used(
     assert "cpu on cpu" in outcome.error["details"]["usable_here"]
 
 
+def test_a_source_may_be_pinned_and_is_never_replaced(perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]) -> None:
+    here = "directory" if openvino else "pypi"
+    document = perf.ok(zoo("relu"), "--ep", f"openvino@{here}", env=openvino)
+    assert document["effective"]["target"]["library"]["source"] == here
+    error = perf.refused("ep_not_installed", 3, zoo("relu"), "--ep", "openvino@nuget", env=openvino).error
+    assert here in error["reason"]
+    perf.refused("unknown_source", 2, zoo("relu"), "--ep", "openvino@pipy")
+
+
 def test_b04_what_was_asked_and_what_was_done_stand_apart(perf: PerfCommand, zoo: Zoo) -> None:
     document = perf.ok(zoo("batched"), "--device", "CPU", "--ep", "auto", "--threads", "1")
     requested, effective = document["requested"], document["effective"]

@@ -37,7 +37,9 @@ def events(document: PerfDocument, phase: str | None = None) -> list[Event]:
 
 def named(document: PerfDocument) -> dict[tuple[str, str], list[Event]]:
     """Complete events by the names of their process and thread."""
-    processes = {event["pid"]: event["args"]["name"] for event in events(document, "M") if event["name"] == "process_name"}
+    processes = {
+        event["pid"]: event["args"]["name"] for event in events(document, "M") if event["name"] == "process_name"
+    }
     threads = {event["tid"]: event["args"]["name"] for event in events(document, "M") if event["name"] == "thread_name"}
     rows: dict[tuple[str, str], list[Event]] = {}
     for event in events(document, "X"):

@@ -56,7 +56,7 @@ def test_lines_end_as_rfc_4180_says() -> None:
     assert "\n" not in text.replace("\r\n", "")
 
 
-@given(st.text(st.characters(codec="utf-8")), st.lists(st.text("ab/,\"\r\n", min_size=1), max_size=3))
+@given(st.text(st.characters(codec="utf-8")), st.lists(st.text('ab/,"\r\n', min_size=1), max_size=3))
 def test_any_name_comes_back_as_it_was(name: str, sources: list[str]) -> None:
     trace = made.small_trace()
     trace.ops[0].name, trace.ops[0].sources = name, sources

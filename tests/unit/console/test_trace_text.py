@@ -48,9 +48,7 @@ def test_h03_what_the_operators_explain_and_what_tracing_costs() -> None:
     assert (
         "mean traced inference 1 ms: operators 0.8 ms (80.0%), EP busy 0.85 ms (85.0%), outside the EP 0.15 ms (15.0%)"
     ) in lines
-    assert (
-        "tracing: p50 6.3 ms with it, 6.1 ms without (1.03 times); latency figures are from untraced runs"
-    ) in lines
+    assert ("tracing: p50 6.3 ms with it, 6.1 ms without (1.03 times); latency figures are from untraced runs") in lines
     assert "2 partitions: 0, 1" in lines
     assert "not mapped to ONNX nodes: 1 of 3 operators (gemm)" in lines
     assert "2 files in /reports/r.trace" in lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from winml.modelkit.session.compute_precision import honoured, judge, kernel_shares
+from winml.modelkit.session.compute_precision import cpu_shares, honoured, judge, kernel_shares
 
 
 def profile(tmp_path: Path, *kernels: tuple[str, int]) -> Path:
@@ -41,6 +41,32 @@ def test_unknown_and_missing_types_are_left_out(tmp_path: Path) -> None:
 
 def test_kernels_below_the_clock_still_count(tmp_path: Path) -> None:
     assert kernel_shares(profile(tmp_path, ("jit_f32", 0))) == {"fp32": 1.0}
+
+
+def node(operator: str, duration: int, *types: str, name: str = "n_kernel_time") -> dict[str, object]:
+    given = [{kind: [8, 64]} for kind in types]
+    return {"cat": "Node", "name": name, "dur": duration, "args": {"op_name": operator, "input_type_shape": given}}
+
+
+def test_j04_an_fp16_model_on_the_cpu_ep_is_seen_to_compute_in_fp32(tmp_path: Path) -> None:
+    """The CPU EP puts Casts around a MatMul that it has in fp32 only."""
+    path = tmp_path / "profile.json"
+    events = [
+        node("Cast", 500, "float16"),
+        node("MatMul", 60, "float", "float"),
+        node("Identity", 20, "float16"),
+        node("Gather", 20, "float16", "int64"),
+        node("Shape", 900, "int64"),
+        node("If", 900, "float"),
+        node("MatMul", 900, "float", name="n_fence_before"),
+        {"cat": "Session", "name": "model_run", "dur": 5000, "args": {}},
+    ]
+    path.write_text(json.dumps(events))
+    assert cpu_shares(path) == {"fp32": 0.6, "fp16": 0.4}
+    path.write_text(json.dumps([node("MatMul", 5, "float16", "float"), node("Shape", 5, "int64")]))
+    assert cpu_shares(path) == {"fp32": 1.0}
+    path.write_text("[]")
+    assert cpu_shares(path) == {}
 
 
 @pytest.mark.parametrize(

@@ -382,3 +382,30 @@ def test_a_broken_third_party_costs_only_its_row(with_third_parties: dict[str, A
 def test_a_third_party_cannot_take_a_built_in_name(with_third_parties: dict[str, Any]) -> None:
     assert with_third_parties["qnn_vendor"] == "Qualcomm"
     assert "thief_ep redefines QNNExecutionProvider" in "\n".join(with_third_parties["problems"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "fits"),
+    [
+        ("vtcm_mb", "8", True),
+        ("vtcm_mb", "banana", False),
+        ("vtcm_mb", "", False),
+        ("vtcm_mb", "8MB", False),
+        ("soc_model", "60", True),
+        ("soc_model", "SM8550", True),
+        ("soc_model", "banana", False),
+    ],
+)
+def test_b16_a_value_of_another_form_is_refused(option: str, value: str, fits: bool) -> None:
+    if fits:
+        assert check_ep_options(find_spec("qnn"), {option: value}, "npu") == []
+        return
+    with pytest.raises(UsageError, match=option) as caught:
+        check_ep_options(find_spec("qnn"), {option: value}, "npu")
+    assert caught.value.code == "bad_ep_option"
+
+
+@pytest.mark.parametrize("name", ["OpenVINOExecutionProvidr", "OpnVINOExecutionProvider", "openvno"])
+def test_a12_a_slip_anywhere_in_a_full_name_keeps_it_on_the_name(name: str) -> None:
+    with pytest.raises(UnknownEP, match="Did you mean 'openvino'"):
+        find_spec(name)

@@ -121,7 +121,7 @@ def test_threads_in_load_config_are_the_threads_reported() -> None:
 
 
 def test_load_config_without_the_device_that_runs_is_refused() -> None:
-    with pytest.raises(UsageError, match="no properties for the device CPU.* names GPU") as caught:
+    with pytest.raises(UsageError, match=r"no properties for the device CPU.* names GPU") as caught:
         merge_load_config('{"GPU": {"X": "1"}}', "CPU", {})
     assert caught.value.code == "bad_load_config"
 

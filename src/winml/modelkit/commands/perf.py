@@ -63,6 +63,10 @@ if TYPE_CHECKING:
     type=click.Choice(["basic", "detail"]),
     help="Trace operators in runs of their own after the timed ones. Auto-selects the monitor for the chosen EP.",
 )
+@click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Operators to show.  [default: 15]")
+@click.option("--trace-out", metavar="FILE", help="Write the trace as x.json (opens in Perfetto) or as x.csv.")
+@click.option("--monitor", is_flag=True, help="Sample CPU, memory and the device's counters while the model runs.")
+@click.option("--report", metavar="FILE.html", help="Write a report as one self-contained HTML file.")
 @click.option("--custom-ops", multiple=True, metavar="LIBRARY", help="Library with custom operators. Repeatable.")
 @options.timeout("Limit for the whole measurement.  [default: 300 s without progress]")
 @options.format_("text", "json")
@@ -91,18 +95,17 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
     from winml.modelkit.console.progress import Progress
     from winml.modelkit.perf.runner import run_perf
 
-    if given["output"] is not None:
-        report_file.check(given["output"], overwrite=given["overwrite"])
+    _check_outputs(given)
     request = _request(given)
     trace_folder = None
     if request.op_tracing is not None:
         _resolve_ep_monitor(request.ep, request.device, request.op_tracing)
         trace_folder = report_file.trace_folder(given["output"], request.model)
+    command = ["winml", *_arguments(ctx)]
     with Progress(quiet=given["quiet"]) as progress:
-        document = run_perf(
-            request, command=["winml", *_arguments(ctx)], observer=progress, worker=worker, trace_folder=trace_folder
-        )
+        document = run_perf(request, command=command, observer=progress, worker=worker, trace_folder=trace_folder)
     saved = _save(document, given)
+    _write_views(document, given)
     if given["format"] == "json":
         from winml.modelkit.console.json_out import write_document
         from winml.modelkit.console.perf_text import format_failure
@@ -112,9 +115,50 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
         # As for a command line that cannot be meant: whoever sent stdout to a file sees the reason all the same.
         write_err(format_failure(document, verbose=given["verbose"]))
     else:
-        render_perf(document, verbose=given["verbose"], report=saved)
+        render_perf(document, verbose=given["verbose"], report=saved, top_k=given["top_k"])
     if document.error is not None:
         ctx.exit(document.error.exit_code)
+
+
+def _check_outputs(given: dict[str, Any]) -> None:
+    """Refuse files that cannot be written, and a trace that was not asked for, before any work is done."""
+    from winml.modelkit.console import report_file
+    from winml.modelkit.errors import UsageError
+
+    for name in ("output", "report", "trace_out"):
+        if given[name] is not None:
+            report_file.check(given[name], overwrite=given["overwrite"])
+    if given["trace_out"] is not None:
+        if given["op_tracing"] is None:
+            raise UsageError("--trace-out needs --op-tracing", code="trace_not_asked", hint="add --op-tracing basic")
+        if not given["trace_out"].casefold().endswith((".json", ".csv")):
+            raise UsageError(
+                f"--trace-out {given['trace_out']}: the name must end in .json or .csv", code="unknown_trace_format"
+            )
+
+
+def _write_views(document: PerfDocument, given: dict[str, Any]) -> None:
+    """The HTML report and the trace file, as far as there is something to put into them."""
+    from winml.modelkit.console import report_file
+    from winml.modelkit.errors import EXIT_USAGE, WinMLError
+    from winml.modelkit.perf.assemble import note_failure
+
+    if document.error is not None and document.error.exit_code == EXIT_USAGE:
+        return
+    try:
+        if given["report"] is not None:
+            from winml.modelkit.console.html_report import render_html
+
+            report_file.write_text(given["report"], render_html(document))
+        if given["trace_out"] is not None and document.trace is not None:
+            from winml.modelkit.console.perfetto import perfetto_json
+            from winml.modelkit.console.trace_csv import to_csv
+
+            as_csv = given["trace_out"].casefold().endswith(".csv")
+            text = to_csv(document.trace) if as_csv else perfetto_json(document)
+            report_file.write_text(given["trace_out"], text)
+    except WinMLError as error:
+        note_failure(document, error)
 
 
 def _save(document: PerfDocument, given: dict[str, Any]) -> Path | None:
@@ -182,4 +226,5 @@ def _request(given: dict[str, Any]) -> PerfRequest:
         custom_ops=given["custom_ops"],
         timeout_s=given["timeout"],
         op_tracing=given["op_tracing"],
+        monitor=given["monitor"],
     )

@@ -49,7 +49,7 @@ def _attribute(name: str, value: str | bool | float | None) -> str:
     if value is None or value is False:
         return ""
     name = "class" if name == "cls" else name.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{html.escape(one_line(str(value)))}"'
+    return f" {name}" if value is True else f' {name}="{html.escape(_line(str(value)))}"'
 
 
 def _flat(child: Child) -> str:
@@ -62,21 +62,30 @@ def _flat(child: Child) -> str:
     return "".join(map(_flat, child))
 
 
+def _line(text: str) -> str:
+    """On one line without control characters; bytes that are no text, as in a file name, spelt out."""
+    return one_line(_spelt(text))
+
+
+def _spelt(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _clean(text: str) -> str:
     """On one line; a space at either end parts the text from its neighbour, so it stays."""
-    line = one_line(text)
+    line = _line(text)
     return f"{' ' * text[:1].isspace()}{line}{' ' * (text[-1:].isspace() and bool(line))}"
 
 
 def breakable(name: str) -> Html:
     """A long name, which may break where its parts end."""
-    parts = re.split(r"(?<=[/._:])(?=.)", one_line(name))
+    parts = re.split(r"(?<=[/._:])(?=.)", _line(name))
     return h("code", Html("<wbr>".join(map(html.escape, parts))))
 
 
 def verbatim(lines: Iterable[str]) -> Html:
     """Lines as they were written, for ``pre``; control characters are spaces."""
-    return Html("\n".join(html.escape("".join(c if c.isprintable() else " " for c in line)) for line in lines))
+    return Html("\n".join(html.escape("".join(c if c.isprintable() else " " for c in _spelt(line))) for line in lines))
 
 
 def table(
@@ -135,9 +144,9 @@ def section(name: str, title: str, note: str, parts: Iterable[Child]) -> Html:
 def data_block(name: str, json_text: str) -> Html:
     r"""A JSON document as a data block that no browser runs and no text in it can end.
 
-    ``<``, ``>`` and ``&`` only occur in JSON's strings, where ``\u003c`` is the same character.
+    All of it is ASCII. ``<``, ``>`` and ``&`` only occur in JSON's strings, where ``\u003c`` is the same character.
     """
-    compact = json.dumps(json.loads(json_text), separators=(",", ":"), ensure_ascii=False)
-    for character in "<>&\u2028\u2029":
+    compact = json.dumps(json.loads(json_text), separators=(",", ":"))
+    for character in "<>&":
         compact = compact.replace(character, f"\\u{ord(character):04x}")
     return Html(f'<script type="application/json" id="{html.escape(name)}">{compact}</script>')

@@ -64,8 +64,7 @@ def render_html(document: PerfDocument, *, top_k: int = TOP_K) -> str:
         data_block("winml-document", to_json(document)),
         Html(f"<script>{script}</script>"),
     )
-    page = f'<!doctype html>\n<html lang="en">{head}\n{body}</html>\n'
-    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+    return f'<!doctype html>\n<html lang="en">{head}\n{body}</html>\n'
 
 
 def _asset(name: str) -> str:

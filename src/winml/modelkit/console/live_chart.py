@@ -160,7 +160,7 @@ def hardware_blocks(hardware: Hardware) -> Iterator[Block]:
 
 
 def _joined(labels: Sequence[str]) -> str:
-    everything = labels == [LABELS[name] for name in DEVICE_COUNTERS]
+    everything = set(labels) == {LABELS[name] for name in DEVICE_COUNTERS}
     return "the device's own counters" if everything else ", ".join(labels)
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from winml.modelkit.console.layout import ABSENT, Block, Cell, Column, Lines, Row, Table, Tone, draw
+from winml.modelkit.console.live_chart import hardware_blocks
 from winml.modelkit.console.streams import Look, look_of, write_err, write_out
+from winml.modelkit.console.trace_text import TOP_K, trace_lines
 from winml.modelkit.console.words import absent, machine_lines, percent, rate, size, version_differences
 from winml.modelkit.perf.assemble import format_ms
 from winml.modelkit.perf.document import (
@@ -33,15 +35,18 @@ _LEFTOVERS = 10
 _VERDICTS: dict[str, Tone] = {"stable": "good", "noisy": "warn", "drifting": "warn"}
 
 
-def render_perf(document: PerfDocument, *, verbose: bool = False, report: Path | None = None) -> None:
+def render_perf(
+    document: PerfDocument, *, verbose: bool = False, report: Path | None = None, top_k: int | None = None
+) -> None:
     """Write what was found out to stdout, and a failure to stderr.
 
     Args:
         document: what to show; of a failed run, whatever it holds.
         verbose: every leftover node, native log lines, the machine, the path of the model.
         report: file that the JSON report was saved to.
+        top_k: operators of a trace to show; a usual number if None.
     """
-    text = format_perf(document, look_of(sys.stdout), verbose=verbose, report=report)
+    text = format_perf(document, look_of(sys.stdout), verbose=verbose, report=report, top_k=top_k)
     if text:
         write_out(text)
     if document.error is not None:
@@ -72,7 +77,14 @@ def format_failure(document: PerfDocument, *, verbose: bool = False) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def format_perf(document: PerfDocument, look: Look, *, verbose: bool = False, report: Path | None = None) -> str:
+def format_perf(
+    document: PerfDocument,
+    look: Look,
+    *,
+    verbose: bool = False,
+    report: Path | None = None,
+    top_k: int | None = None,
+) -> str:
     """What was found out as text; empty if that is nothing. The summary is its first line and its last.
 
     Args:
@@ -80,6 +92,7 @@ def format_perf(document: PerfDocument, look: Look, *, verbose: bool = False, re
         look: how it may look.
         verbose: show more, as ``render_perf`` says.
         report: file that the JSON report was saved to.
+        top_k: operators of a trace to show; a usual number if None.
     """
     effective = document.effective
     blocks: list[Block] = []
@@ -102,6 +115,10 @@ def format_perf(document: PerfDocument, look: Look, *, verbose: bool = False, re
         blocks.append(_inputs(effective.inputs))
     if document.result is not None:
         blocks.append(_noise(document.result.noise))
+    if document.trace is not None:
+        blocks += trace_lines(document.trace, top_k=top_k or TOP_K, verbose=verbose)
+    if document.hardware is not None:
+        blocks += hardware_blocks(document.hardware)
     if document.warnings:
         blocks.append(Lines("Warnings", [Cell(notice.message, "warn") for notice in document.warnings]))
     if not blocks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -17,6 +18,8 @@ from winml.modelkit.console.streams import Look, look_of, write_err
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from winml.modelkit.session.monitor.hw_monitor import Reading
 
 __all__ = ["Progress"]
 
@@ -48,6 +51,7 @@ class Progress:
         self._expect_s = 0.0
         self._started = self._phase_started = time.monotonic()
         self._thread: threading.Thread | None = None
+        self._below: RenderableType | None = None
 
     def __enter__(self) -> Self:
         self._started = self._phase_started = time.monotonic()
@@ -76,6 +80,12 @@ class Progress:
         """What was just done within the phase; shown beside it. May be called in any thread."""
         with self._lock:
             self._note = one_line(text)
+
+    def watching(self, latest: Callable[[], Mapping[str, Reading]]) -> None:
+        """Hardware counters are read from now on; a terminal shows them below the line of progress."""
+        from winml.modelkit.console.live_chart import HardwareChart
+
+        self._below = HardwareChart(latest, unicode=self._look.unicode)
 
     # --- plain lines ------------------------------------------------------------------------------------------
 
@@ -134,6 +144,12 @@ class Progress:
                 self._changed.clear()
 
     def _view(self) -> RenderableType:
+        from rich.console import Group
+
+        line = self._line()
+        return line if self._below is None else Group(line, self._below)
+
+    def _line(self) -> RenderableType:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text

@@ -80,15 +80,7 @@ def save(document: Document, *, kind: str, name: str, output: str | None = None)
     """
     text = to_json(document, ascii_only=False)
     if output is not None:
-        path = Path(output)
-        try:
-            _write(path, text)
-        except OSError as error:
-            raise WinMLError(
-                f"{output} was not written: {error.strerror or error}",
-                code="output_failed",
-                hint="the file that stood there before, if any, is as it was",
-            ) from error
+        write_text(output, text)
     folder = reports_folder()
     path = folder / f"{_stem(kind, name)}.json"
     try:
@@ -98,6 +90,22 @@ def save(document: Document, *, kind: str, name: str, output: str | None = None)
             sys.stderr.write(f"no copy of the report was kept in {folder}: {error.strerror or error}\n")
         return None
     return path
+
+
+def write_text(output: str, text: str) -> None:
+    """Write a file the user named, as a whole; its folder is made.
+
+    Raises:
+        WinMLError: it could not be written; whatever stood there before is untouched.
+    """
+    try:
+        _write(Path(output), text)
+    except OSError as error:
+        raise WinMLError(
+            f"{output} was not written: {error.strerror or error}",
+            code="output_failed",
+            hint="the file that stood there before, if any, is as it was",
+        ) from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -47,6 +47,7 @@ from winml.modelkit.perf.phases import MEASURE_PHASE
 from winml.modelkit.perf.shape_sets import resolve_shape_sets, shapes_of_fed
 from winml.modelkit.perf.shapes import ResolvedShapes
 from winml.modelkit.perf.tracing import check_level, prepare_folder, run_trace
+from winml.modelkit.perf.watching import Watch
 from winml.modelkit.session.ep_device import (
     EP_DEVICE_SPECS,
     EPDeviceTarget,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from winml.modelkit.onnx.model import Model
     from winml.modelkit.perf.request import PerfRequest
     from winml.modelkit.session.ep_entry import EPEntry
+    from winml.modelkit.session.monitor.hw_monitor import Reading
 
 CPU_EP = "CPUExecutionProvider"
 
@@ -72,6 +74,9 @@ class Observer(Protocol):
 
     def phase(self, name: str, expect_s: float = 0.0) -> None:
         """A phase begins, expected to take so many seconds (0: not known)."""
+
+    def watching(self, latest: Callable[[], dict[str, Reading]]) -> None:
+        """Hardware counters are read from now on; ``latest`` gives them."""
 
 
 def run_perf(
@@ -102,6 +107,9 @@ def run_perf(
         run.fail(Interrupted("interrupted by the user"))
     except WinMLError as error:
         run.fail(error)
+    finally:
+        if run.watch is not None:
+            run.document.hardware = run.watch.stop()
     run.document.summary = summarise(run.document)
     return run.document
 
@@ -115,6 +123,7 @@ class _Run:
         self.measured: dict[str, Any] | None = None
         self.job_args: dict[str, Any] = {}
         self.trace_folder: Path | None = None
+        self.watch: Watch | None = None
         self.entry: EPEntry | None = None
         self._sampler: PeakSampler | None = None
         self._sampled_peak: int | None = None
@@ -203,10 +212,12 @@ class _Run:
 
     def _choose(self, target: EPDeviceTarget, *, fresh: bool) -> Choice:
         try:
-            choice = choose(target, self.request.ep_path, fresh=fresh, progress=self.phase)
+            choice = choose(
+                target, self.request.ep_path, fresh=fresh, progress=self.phase, limit=self.request.timeout_s
+            )
         except TargetUnavailable as error:
             if not isinstance(error, DeviceNotFound):
-                name_what_is_there(error, self.request.ep_path, self.phase)
+                name_what_is_there(error, self.request.ep_path, self.phase, self.request.timeout_s)
             raise
         for problem in choice.problems:
             self.warn(f"ep_source_{problem.code}", f"{problem.origin}: {problem.path}: {problem.reason}")
@@ -273,6 +284,11 @@ class _Run:
         def on_event(event: dict[str, Any]) -> None:
             self._event(event, worker.pid)
 
+        if self.request.monitor and self.watch is None:
+            self.watch = Watch()
+            self.watch.start(worker.pid)
+            if self.observer is not None:
+                self.observer.watching(self.watch.latest)
         try:
             return worker.run(
                 job,
@@ -291,7 +307,7 @@ class _Run:
         except (DeviceNotFound, WinMLEPRegistrationFailed) as found:
             failure = with_native_log(found) if isinstance(found, WinMLEPRegistrationFailed) else found
             if target.ep is not None:
-                name_what_is_there(failure, self.request.ep_path, self.phase)
+                name_what_is_there(failure, self.request.ep_path, self.phase, self.request.timeout_s)
             raise failure from found
         except RunFailed as error:
             self._name_guessed_sizes(error)
@@ -312,6 +328,8 @@ class _Run:
         kind = event["event"]
         if kind == "phase":
             self.phase(event["name"], float(event["expect_s"]))
+            if self.watch is not None:
+                self.watch.phase(event["name"])
             # Linux: the worker reads its own high-water mark, exactly and without a second process awake.
             if event["name"] == MEASURE_PHASE and self.request.memory and sys.platform != "linux":
                 self._sampler = self._sampler or PeakSampler(pid)
@@ -339,6 +357,8 @@ class _Run:
         )
         effective.target = msgspec.convert({**target, "library": library}, Target)
         effective.ep_options = event["ep_options"]
+        if self.watch is not None and event["listed"] is not None:
+            self.watch.device(event["listed"])
         effective.threads = event["threads"]
         effective.threads_rule = event["threads_rule"]
         if effective.target.emulated:

@@ -186,6 +186,7 @@ def choose(
     *,
     fresh: bool = False,
     progress: Progress | None = None,
+    limit: float | None = None,
 ) -> Choice:
     """Which library answers this target.
 
@@ -194,6 +195,7 @@ def choose(
         ep_paths: folders and libraries of ``--ep-path``.
         fresh: do not accept what an earlier look found.
         progress: told about slow steps.
+        limit: seconds for a look at the libraries, where the user set one below the usual limit.
 
     Raises:
         TargetUnavailable: the EP named is not installed.
@@ -204,7 +206,7 @@ def choose(
     _refuse_missing(ep_paths)
     if target.ep is None:
         sources = _look(ep_paths, with_catalog=True)
-        choice = _choose_open(target, sources, fresh=fresh, progress=progress)
+        choice = _choose_open(target, sources, fresh=fresh, progress=progress, limit=limit)
     else:
         spec = find_spec(target.ep)
         sources = find_entries(ep_paths)
@@ -252,7 +254,9 @@ def _choose_named(target: EPDeviceTarget, spec: EPDeviceSpec, sources: EntryList
     return Choice(entry, target.device, rule)
 
 
-def _choose_open(target: EPDeviceTarget, sources: EntryList, *, fresh: bool, progress: Progress | None) -> Choice:
+def _choose_open(
+    target: EPDeviceTarget, sources: EntryList, *, fresh: bool, progress: Progress | None, limit: float | None
+) -> Choice:
     devices = [target.device] if target.device else list(DEVICES)
     rule = f"first usable EP for {devices[0]}" if target.device else "first usable of npu, gpu, cpu"
     candidates = [
@@ -268,7 +272,7 @@ def _choose_open(target: EPDeviceTarget, sources: EntryList, *, fresh: bool, pro
             break
         if entry not in needed:
             needed.append(entry)
-    found, cached = _statuses(needed, fresh=fresh, progress=progress)
+    found, cached = _statuses(needed, fresh=fresh, progress=progress, limit=limit)
     for device, spec, entry in candidates:
         if entry.ep_name == CPU_EP:
             return Choice(entry, device, rule, tuple(passed_over), cached and bool(needed))
@@ -286,7 +290,7 @@ def _choose_open(target: EPDeviceTarget, sources: EntryList, *, fresh: bool, pro
 
 
 def _statuses(
-    entries: Sequence[EPEntry], *, fresh: bool, progress: Progress | None
+    entries: Sequence[EPEntry], *, fresh: bool, progress: Progress | None, limit: float | None
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Per library the device classes it really serves here, and why not; and whether all came from the cache."""
     from winml.modelkit.session import ep_cache
@@ -296,18 +300,26 @@ def _statuses(
     if missing:
         if progress is not None:
             progress(f"looking at {len(missing)} EP librar{'y' if len(missing) == 1 else 'ies'}")
-        probes = _probe_all(missing, ep_isolation.DEFAULT_TIMEOUT_S, None)
-        ep_cache.store(probes)
+        usual = ep_isolation.DEFAULT_TIMEOUT_S
+        seconds = usual if limit is None else min(usual, limit)
+        probes = _probe_all(missing, seconds, None)
+        # A look that was cut short says nothing about the library.
+        ep_cache.store([probe for probe in probes if seconds == usual or probe.status != ep_isolation.TIMED_OUT])
         found.update({probe.entry.path or probe.entry.ep_name: ep_cache.condense(probe) for probe in probes})
     return found, not missing
 
 
-def name_what_is_there(error: TargetUnavailable, ep_paths: Sequence[str], progress: Progress | None = None) -> None:
-    """Add the usable (EP, device) pairs of this machine to a failure about a target."""
+def name_what_is_there(
+    error: TargetUnavailable,
+    ep_paths: Sequence[str],
+    progress: Progress | None = None,
+    limit: float | None = None,
+) -> None:
+    """Add the usable (EP, device) pairs of this machine to a failure about a target; ``limit`` as in ``choose``."""
     if isinstance(error, WinMLEPRegistrationFailed) and error.details.get("ep") is None:
         return
     entries = [entry for entry in find_entries(ep_paths).entries if entry.shadowed_by is None]
-    found, _ = _statuses(entries, fresh=False, progress=progress)
+    found, _ = _statuses(entries, fresh=False, progress=progress, limit=limit)
     pairs = [
         f"{find_spec(entry.ep_name).alias if entry.ep_name in EP_DEVICE_SPECS else entry.ep_name} on {device}"
         for entry in entries

@@ -117,7 +117,10 @@ class WinMLSession:
         del model
         try:
             self._session = self._make(strict=self.settings.strict)
-        except Exception:  # noqa: BLE001 - then the first failure is told, of the model as it is
+        except Exception as error:
+            if self._left_behind(str(error)):
+                raise self._explain(error) from error
+            # Then the first failure is told, of the model as it is.
             self._model = before
             return False
         listed = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
@@ -221,12 +224,16 @@ class WinMLSession:
             return None
         return placement.read_assignment(session)
 
+    def _left_behind(self, text: str) -> bool:
+        """Whether an error says that nodes would stay on the CPU EP, which strict mode forbids."""
+        return self.settings.strict and "fallback" in text and "disabled" in text.casefold()
+
     def _explain(self, error: Exception) -> WinMLError:
         """The true cause of a session that was not made."""
         if isinstance(error, WinMLError):
             return error
         text = str(error)
-        if self.settings.strict and "fallback" in text and "disabled" in text.casefold():
+        if self._left_behind(text):
             return self._strict_failure(text)
         import onnxruntime as ort
 

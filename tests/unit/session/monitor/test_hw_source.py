@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from winml.modelkit.session.ep_registry import WinMLDevice
-from winml.modelkit.session.monitor.hw_device import WatchedDevice, describe_device, pci_address
+from winml.modelkit.session.monitor.hw_device import WatchedDevice, pci_address, watched_device
 from winml.modelkit.session.monitor.hw_source import COUNTERS, DEVICE_COUNTERS, Growth, Rate, read_number, why
 
 
@@ -72,22 +73,22 @@ def test_pci_addresses_have_one_form(text: str | None, expected: str | None) -> 
     assert pci_address(text) == expected
 
 
-def _listed(device: str, **metadata: str) -> WinMLDevice:
-    return WinMLDevice("SomeEP", device, "Intel", 0x8086, 0x7D1D, {}, metadata, False)
+def _listed(device: str, **metadata: str) -> dict[str, Any]:
+    return WinMLDevice("SomeEP", device, "Intel", 0x8086, 0x7D1D, {}, metadata, False).to_dict()
 
 
 def test_device_is_described_by_what_onnxruntime_tells_on_windows() -> None:
-    found = WatchedDevice(**describe_device(_listed("npu", LUID="4294967298", Description="AI Boost")))
+    found = watched_device(_listed("npu", LUID="4294967298", Description="AI Boost"))
     assert found == WatchedDevice("npu", "AI Boost", 0x8086, 0x7D1D, None, None, (1 << 32) + 2)
 
 
 def test_device_is_described_by_what_onnxruntime_tells_on_linux() -> None:
-    found = WatchedDevice(**describe_device(_listed("gpu", card_idx="1", pci_bus_id="0000:03:00.0")))
+    found = watched_device(_listed("gpu", card_idx="1", pci_bus_id="0000:03:00.0"))
     assert found == WatchedDevice("gpu", None, 0x8086, 0x7D1D, "0000:03:00.0", 1, None)
 
 
 def test_a08_an_emulator_is_watched_as_the_cpu_it_runs_on() -> None:
-    assert describe_device(_listed("cpu"))["kind"] == "cpu"
+    assert watched_device(_listed("cpu")).kind == "cpu"
 
 
 def test_every_counter_has_a_unit_and_those_of_the_device_are_known() -> None:

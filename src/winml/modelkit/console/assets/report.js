@@ -35,7 +35,8 @@
     const values = find(source.values);
     const times = source.times && find(source.times);
     if (!Array.isArray(values) || !values.length) continue;
-    const say = (value) => `${(value * source.factor).toFixed(source.decimals)} ${source.unit}`.trim();
+    const unit = source.unit === "%" ? "%" : ` ${source.unit}`;
+    const say = (value) => (value * source.factor).toFixed(source.decimals) + unit;
     const nearest = (share) => {
       const at = share * times[times.length - 1];
       return times.reduce((best, time, i) => (Math.abs(time - at) < Math.abs(times[best] - at) ? i : best), 0);

@@ -1,13 +1,11 @@
-"""Which device the hardware counters are to be of: plain data that a worker can send to its parent."""
+"""Which device the hardware counters are to be of."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from winml.modelkit.session.ep_registry import WinMLDevice
+from typing import Any
 
 _PCI = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE)
 
@@ -34,22 +32,23 @@ class WatchedDevice:
     luid: int | None = None
 
 
-def describe_device(device: WinMLDevice) -> dict[str, Any]:
-    """The fields of ``WatchedDevice`` of a device that ONNX Runtime lists.
+def watched_device(listed: Mapping[str, Any]) -> WatchedDevice:
+    """A device that ONNX Runtime lists, out of what ``WinMLDevice.to_dict`` says of it.
 
     ONNX Runtime's metadata carries ``LUID`` (decimal, high part times 2**32) on Windows, ``pci_bus_id`` and
     ``card_idx`` for GPUs on Linux.
     """
-    facts = {key.casefold(): value for key, value in {**device.ep_metadata, **device.hardware_metadata}.items()}
-    return {
-        "kind": device.device,
-        "name": device.facts["Name"],
-        "vendor_id": device.vendor_id,
-        "device_id": device.device_id,
-        "pci_address": pci_address(facts.get("pci_bus_id")),
-        "card_index": _whole(facts.get("card_idx")),
-        "luid": _whole(facts.get("luid")),
-    }
+    both = {**listed["ep_metadata"], **listed["hardware_metadata"]}
+    facts = {key.casefold(): value for key, value in both.items()}
+    return WatchedDevice(
+        kind=listed["device"],
+        name=listed["device_facts"]["Name"],
+        vendor_id=listed["vendor_id"],
+        device_id=listed["device_id"],
+        pci_address=pci_address(facts.get("pci_bus_id")),
+        card_index=_whole(facts.get("card_idx")),
+        luid=_whole(facts.get("luid")),
+    )
 
 
 def pci_address(text: str | None) -> str | None:
