@@ -7,12 +7,16 @@ import math
 from collections.abc import Mapping
 
 from winml.modelkit.console.html_charts import Scale, label, plot, rules, series, ticks, uprights
-from winml.modelkit.console.html_parts import Html, h, pairs, section
+from winml.modelkit.console.html_parts import Html, h, section
 from winml.modelkit.console.live_chart import LABELS
 from winml.modelkit.console.words import absent, size
 from winml.modelkit.perf.document import Counter, Hardware
+from winml.modelkit.perf.phases import MEASURE_PHASE
 
 __all__ = ["hardware", "quantity"]
+
+_LETTER = 13.0
+"""Thousandths of the axis that a letter of a label takes."""
 
 
 def hardware(found: Hardware) -> Html:
@@ -29,7 +33,7 @@ def hardware(found: Hardware) -> Html:
         parts += _time_axis(found, time)
     if missing:
         parts.append(h("h3", "Not available here"))
-        parts.append(pairs(_missing(missing)))
+        parts.append(h("ul", [h("li", line) for line in _missing(missing)], cls="notes"))
     if not found.counters:
         parts.append(h("p", "No counters."))
     count = len(found.times_s)
@@ -37,12 +41,12 @@ def hardware(found: Hardware) -> Html:
     return section("hardware", "Hardware", note, parts)
 
 
-def _missing(counters: Mapping[str, Counter]) -> list[tuple[str, str]]:
+def _missing(counters: Mapping[str, Counter]) -> list[str]:
     """Counters that share a reason, and the reason."""
     grouped: dict[str, list[str]] = {}
     for name, item in counters.items():
         grouped.setdefault(item.reason or "no reading succeeded", []).append(_label(name))
-    return [(", ".join(names), reason) for reason, names in grouped.items()]
+    return [f"{', '.join(names)}: {reason}" for reason, names in grouped.items()]
 
 
 def _label(name: str) -> str:
@@ -103,13 +107,15 @@ def _shown(item: Counter) -> dict[str, str | float | int]:
 
 
 def _phase_names(found: Hardware, time: Scale) -> Html | None:
-    """Names of the phases where they begin, as far as there is room."""
-    names, free = [], 0.0
-    for name, second in found.phases:
-        at = time.at(second)
-        if free <= at <= 960:
-            names.append(label(name, left=at, cls="start"))
-            free = at + 12.0 * len(name) + 10
+    """Names of the phases where they begin, the timed runs first, as far as there is room."""
+    taken: list[tuple[float, float]] = []
+    names = []
+    for name, second in sorted(found.phases, key=lambda phase: phase[0] != MEASURE_PHASE):
+        begin = time.at(second)
+        end = begin + _LETTER * len(name)
+        if end <= 1000 + _LETTER and all(end <= left or right <= begin for left, right in taken):
+            taken.append((begin, end))
+            names.append(label(name, left=begin, cls="start"))
     return _axis("Phase", names) if names else None
 
 

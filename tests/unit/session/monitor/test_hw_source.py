@@ -87,6 +87,10 @@ def test_device_is_described_by_what_onnxruntime_tells_on_linux() -> None:
     assert found == WatchedDevice("gpu", None, 0x8086, 0x7D1D, "0000:03:00.0", 1, None)
 
 
+def test_a_bundled_ep_that_is_added_by_name_tells_only_the_class() -> None:
+    assert watched_device({"device": "gpu"}) == WatchedDevice("gpu")
+
+
 def test_a08_an_emulator_is_watched_as_the_cpu_it_runs_on() -> None:
     assert watched_device(_listed("cpu")).kind == "cpu"
 

@@ -33,18 +33,18 @@ class WatchedDevice:
 
 
 def watched_device(listed: Mapping[str, Any]) -> WatchedDevice:
-    """A device that ONNX Runtime lists, out of what ``WinMLDevice.to_dict`` says of it.
+    """A device that ONNX Runtime lists, out of what ``WinMLDevice.to_dict`` says of it; only ``device`` must be there.
 
     ONNX Runtime's metadata carries ``LUID`` (decimal, high part times 2**32) on Windows, ``pci_bus_id`` and
     ``card_idx`` for GPUs on Linux.
     """
-    both = {**listed["ep_metadata"], **listed["hardware_metadata"]}
+    both = {**listed.get("ep_metadata", {}), **listed.get("hardware_metadata", {})}
     facts = {key.casefold(): value for key, value in both.items()}
     return WatchedDevice(
         kind=listed["device"],
-        name=listed["device_facts"]["Name"],
-        vendor_id=listed["vendor_id"],
-        device_id=listed["device_id"],
+        name=listed.get("device_facts", {}).get("Name"),
+        vendor_id=listed.get("vendor_id", 0),
+        device_id=listed.get("device_id", 0),
         pci_address=pci_address(facts.get("pci_bus_id")),
         card_index=_whole(facts.get("card_idx")),
         luid=_whole(facts.get("luid")),

@@ -136,6 +136,7 @@ class HardwareMonitor:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
+        self._over = False
         self._device = device
         self._new_device = device is not None
         self._read_all = False
@@ -169,8 +170,13 @@ class HardwareMonitor:
             self._wake.set()
 
     def mark(self, phase: str) -> None:
-        """A phase of the run begins. Everything is read now, so that rates of the phases before and after are apart."""
+        """A phase of the run begins. Everything is read now, so that rates of the phases before and after are apart.
+
+        Ignored once the process has ended: what comes then is not of this run.
+        """
         with self._lock:
+            if self._over:
+                return
             self._marks.append((phase, time.monotonic()))
         self._read_all = True
         self._wake.set()
@@ -236,6 +242,8 @@ class HardwareMonitor:
             with self._lock:
                 _note(self._reasons, tuple(COUNTERS), f"the monitor failed: {why(error)}")
         finally:
+            with self._lock:
+                self._over = True
             for paced in self._paced:
                 _quietly(paced.source.close)
 
