@@ -91,14 +91,15 @@ def with_driver(text: str, driver: str) -> str:
 
 
 def test_a_measured_report_opens_without_a_complaint_and_shows_its_p50(
-    winml: Callable[..., Any], open_page: Open
+    winml: Callable[..., Any], open_page: Open, tmp_path: Path
 ) -> None:
-    command = ("perf", "-m", "digits", "--ep", "cpu", "--op-tracing", "basic", "--iterations", "30", "--format", "json")
-    ran = winml(*command)
+    report = tmp_path / "measured.html"
+    options = ("--ep", "cpu", "--op-tracing", "basic", "--monitor", "--iterations", "30", "--format", "json")
+    ran = winml("perf", "-m", "digits", *options, "--report", str(report))
     assert ran.code == 0, ran.err
     document = msgspec.json.decode(ran.stdout_bytes, type=PerfDocument)
     assert document.result is not None
-    opened = open_page(render_html(document))
+    opened = open_page(report.read_text(encoding="utf-8"))
     assert opened.console == []
     assert opened.ready
     shown = opened.page.root.by_id("p50")
@@ -106,8 +107,9 @@ def test_a_measured_report_opens_without_a_complaint_and_shows_its_p50(
     assert shown.parent is not None
     unit = shown.parent.all("small")[0].text
     assert float(shown.text) == pytest.approx(document.result.latency_ms.p50 * per_ms[unit], rel=0.006)
-    assert opened.page.document["result"]["latency_ms"]["p50"] == document.result.latency_ms.p50
+    assert msgspec.convert(opened.page.document, PerfDocument) == document
     assert opened.page.has("trace")
+    assert opened.page.has("hardware")
 
 
 @pytest.mark.parametrize("name", ["full", "by shape", "crashed", "refused", "one run", "long run", "emulated"])

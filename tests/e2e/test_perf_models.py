@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -275,6 +276,19 @@ def test_c16_a_custom_operator_library_that_does_not_serve_is_told(
     error = perf.refused("custom_ops_failed", 1, zoo("custom_op"), "--ep", "cpu", "--custom-ops", library).error
     assert str(library) in error["reason"]
     assert error["hint"]
+
+
+@linux
+def test_c16_a_custom_operator_library_is_loaded(perf: PerfCommand, zoo: Zoo, tmp_path: Path, c_compiler: str) -> None:
+    source = write(
+        tmp_path / "ops.c", b"void *RegisterCustomOps(void *o, const void *a) { (void)o, (void)a; return 0; }\n"
+    )
+    library = tmp_path / "libops.so"
+    subprocess.run([c_compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    document = perf.ok(zoo("relu"), "--ep", "cpu", "--custom-ops", "libops.so", cwd=tmp_path)
+    assert document["requested"]["custom_ops"] == ["libops.so"]
+    # It defines nothing, so what the model needs is still missing.
+    perf.refused("custom_ops_missing", 1, zoo("custom_op"), "--ep", "cpu", "--custom-ops", library)
 
 
 # --- external data --------------------------------------------------------------------------------------------

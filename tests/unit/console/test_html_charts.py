@@ -77,7 +77,7 @@ def test_the_axis_of_latency_holds_nearly_all_samples(samples: list[float]) -> N
     scale = y_range(ordered, ordered[len(ordered) // 2])
     assert 0.0 <= scale.low <= ordered[0]
     inside = sum(value <= scale.high for value in ordered)
-    assert inside >= (0.97 * len(ordered) if len(ordered) >= 20 else len(ordered))
+    assert inside >= (0.94 * len(ordered) if len(ordered) >= 20 else len(ordered))
 
 
 def test_a_steady_run_looks_steady() -> None:

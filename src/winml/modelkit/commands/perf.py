@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     help="Trace operators in runs of their own after the timed ones. Auto-selects the monitor for the chosen EP.",
 )
 @click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Operators to show.  [default: 15]")
-@click.option("--trace-out", metavar="FILE", help="Write the trace as x.json (opens in Perfetto) or as x.csv.")
+@click.option("--trace-out", metavar="FILE", help="Write x.json, which opens in Perfetto, or the operators as x.csv.")
 @click.option("--monitor", is_flag=True, help="Sample CPU, memory and the device's counters while the model runs.")
 @click.option("--report", metavar="FILE.html", help="Write a report as one self-contained HTML file.")
 @click.option("--custom-ops", multiple=True, metavar="LIBRARY", help="Library with custom operators. Repeatable.")
@@ -128,13 +128,17 @@ def _check_outputs(given: dict[str, Any]) -> None:
     for name in ("output", "report", "trace_out"):
         if given[name] is not None:
             report_file.check(given[name], overwrite=given["overwrite"])
-    if given["trace_out"] is not None:
-        if given["op_tracing"] is None:
-            raise UsageError("--trace-out needs --op-tracing", code="trace_not_asked", hint="add --op-tracing basic")
-        if not given["trace_out"].casefold().endswith((".json", ".csv")):
-            raise UsageError(
-                f"--trace-out {given['trace_out']}: the name must end in .json or .csv", code="unknown_trace_format"
-            )
+    if given["trace_out"] is None:
+        return
+    ending = given["trace_out"].casefold().rpartition(".")[2]
+    if ending not in ("json", "csv"):
+        raise UsageError(
+            f"--trace-out {given['trace_out']}: the name must end in .json or .csv", code="unknown_trace_format"
+        )
+    if ending == "csv" and given["op_tracing"] is None:
+        raise UsageError(
+            "--trace-out as CSV lists operators, which are not traced", code="trace_not_asked", hint="add --op-tracing"
+        )
 
 
 def _write_views(document: PerfDocument, given: dict[str, Any]) -> None:
@@ -147,16 +151,17 @@ def _write_views(document: PerfDocument, given: dict[str, Any]) -> None:
         return
     try:
         if given["report"] is not None:
-            from winml.modelkit.console.html_report import render_html
+            from winml.modelkit.console.html_report import TOP_K, render_html
 
-            report_file.write_text(given["report"], render_html(document))
-        if given["trace_out"] is not None and document.trace is not None:
+            report_file.write_text(given["report"], render_html(document, top_k=given["top_k"] or TOP_K))
+        if given["trace_out"] is not None:
             from winml.modelkit.console.perfetto import perfetto_json
             from winml.modelkit.console.trace_csv import to_csv
 
-            as_csv = given["trace_out"].casefold().endswith(".csv")
-            text = to_csv(document.trace) if as_csv else perfetto_json(document)
-            report_file.write_text(given["trace_out"], text)
+            if not given["trace_out"].casefold().endswith(".csv"):
+                report_file.write_text(given["trace_out"], perfetto_json(document))
+            elif document.trace is not None:
+                report_file.write_text(given["trace_out"], to_csv(document.trace))
     except WinMLError as error:
         note_failure(document, error)
 

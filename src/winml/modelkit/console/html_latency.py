@@ -73,9 +73,9 @@ def y_range(ordered: Sequence[float], p50: float) -> Scale:
     """
     low, high = ordered[0], ordered[-1]
     if len(ordered) >= 20:
-        body = percentile(ordered, 98) - low
-        if body > 0 and high - low > 3 * body:
-            high = low + 1.6 * body
+        body = percentile(ordered, 95) - low
+        if body > 0 and high - low > 4 * body:
+            high = low + 2.5 * body
     lack = 0.1 * p50 - (high - low)
     if lack > 0:
         low, high = low - lack / 2, high + lack / 2

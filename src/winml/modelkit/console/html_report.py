@@ -144,16 +144,19 @@ def _badges(document: PerfDocument) -> Iterator[tuple[str, str]]:
 def _figures(document: PerfDocument, result: PerfResult) -> Html:
     """The figures that people look for first."""
     found = result.latency_ms
-    unit = Unit.of(found.p50)
 
     def figure(name: str, value: str, after: str, **more: str) -> Html:
         return h("div", h("dt", name), h("dd", h("span", value, **more), " ", h("small", after)))
 
-    shown = [figure("p50", unit.text(found.p50), unit.name, id="p50")]
+    def milliseconds(name: str, value: float, **more: str) -> Html:
+        unit = Unit.of(value)
+        return figure(name, unit.text(value), unit.name, **more)
+
+    shown = [milliseconds("p50", found.p50, id="p50")]
     for name in ("p90", "p99"):
         value: float | None = getattr(found, name)
         if value is not None:
-            shown.append(figure(name, unit.text(value), unit.name))
+            shown.append(milliseconds(name, value))
     throughput = result.throughput
     if throughput.samples_per_s is not None:
         shown.append(figure("throughput", rate(throughput.samples_per_s), "samples/s"))
@@ -281,7 +284,7 @@ def _quote(argument: str) -> str:
     """For a POSIX shell; what a page can't show goes as escapes within ``$'...'``, which bash and zsh read.
 
     >>> _quote("a b"), _quote("a" + chr(10) + "b")
-    ("'a b'", "$'a\\x0ab'")
+    ("'a b'", "$'a\\\\x0ab'")
     """
     if argument.isprintable():
         return shlex.quote(argument)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from winml.modelkit.console.layout import ABSENT, Block, Cell, Column, Lines, Row, Table, Tone, draw
 from winml.modelkit.console.live_chart import hardware_blocks
+from winml.modelkit.console.perf_words import (
+    STATISTICS,
+    Unit,
+    differences,
+    emulation,
+    library_line,
+    memory_rows,
+    noise_facts,
+    passed_over,
+    phase_times,
+    settings,
+    shape,
+    shapes,
+    throughput_words,
+)
 from winml.modelkit.console.streams import Look, look_of, write_err, write_out
 from winml.modelkit.console.trace_text import TOP_K, trace_lines
-from winml.modelkit.console.words import absent, machine_lines, percent, rate, size, version_differences
+from winml.modelkit.console.words import absent, machine_lines, percent, size, version_differences
 from winml.modelkit.perf.assemble import format_ms
 from winml.modelkit.perf.document import (
     FedInput,
@@ -26,7 +38,6 @@ from winml.modelkit.perf.document import (
     Phases,
     Placement,
     Target,
-    Throughput,
 )
 
 __all__ = ["format_failure", "format_perf", "render_perf"]
@@ -98,12 +109,12 @@ def format_perf(
     blocks: list[Block] = []
     if effective is not None and effective.target is not None:
         blocks.append(_target(effective, effective.target, verbose))
-    if effective is not None and (differences := [*_differences(document, effective)]):
+    if changed := [*differences(document)]:
         blocks.append(
             Table(
                 "Asked for and done",
                 [Column("Option"), Column("Asked"), Column("Done")],
-                [Row([Cell(name), Cell(asked), Cell(done, "warn")]) for name, asked, done in differences],
+                [Row([Cell(name), Cell(asked), Cell(done, "warn")]) for name, asked, done in changed],
             )
         )
     if document.placement is not None:
@@ -111,7 +122,9 @@ def format_perf(
     if document.result is not None:
         blocks += _result(document.result)
     if effective is not None and document.result is not None:
-        blocks.append(Lines("Settings", [Cell(line) for line in _settings(effective)]))
+        blocks.append(
+            Lines("Settings", [Cell(f"{name}: {value}" if name else value) for name, value in settings(effective)])
+        )
         blocks.append(_inputs(effective.inputs))
     if document.result is not None:
         blocks.append(_noise(document.result.noise))
@@ -138,68 +151,23 @@ def format_perf(
 def _target(effective: PerfEffective, target: Target, verbose: bool) -> Lines:
     lines = []
     if target.emulated:
-        lines.append(
-            Cell(
-                f"EMULATED: no {target.device} here; {target.alias}'s emulator ran on the {target.listed_device}. "
-                "Its timings say nothing about real hardware.",
-                "alarm",
-            )
-        )
+        lines.append(Cell(emulation(target), "alarm"))
     facts = [value for key in ("Architecture", "Driver") if (value := target.device_facts.get(key))]
     hardware = " · ".join(filter(None, (target.device_name, *facts)))
     lines.append(Cell(f"{target.alias} on {target.listed_device}" + (f": {hardware}" if hardware else "")))
     library = target.library
-    version = library.package_version or library.plugin_version or library.file_version
-    of = f"{library.distribution or 'library'} {absent(version)}"
-    lines.append(Cell(f"{of} from {library.source}" if library.path else f"{of}, bundled"))
+    lines.append(Cell(library_line(target)))
     if (versions := version_differences(library)) is not None:
         lines.append(Cell(versions))
     if library.path and (verbose or library.source == "directory"):
         lines.append(Cell(library.path, "dim"))
     if effective.rule:
         lines.append(Cell(f"chosen: {effective.rule}"))
-    lines += [Cell(f"passed over: {line}") for line in _passed_over(effective.passed_over)]
+    lines += [Cell(f"passed over: {line}") for line in passed_over(effective.passed_over)]
     model = effective.model
     sha = f", sha256 {model.sha256 if verbose else model.sha256[:12]}" if model.sha256 else ""
     lines.append(Cell(f"model {model.path if verbose else model.name}, {size(model.bytes)}{sha}"))
     return Lines("Target", lines)
-
-
-def _passed_over(items: Sequence[dict[str, str]]) -> list[str]:
-    """``OpenVINO on npu, gpu: why not``: one line per EP and reason."""
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for item in items:
-        key = (item["ep"].removesuffix("ExecutionProvider"), item["reason"])
-        grouped.setdefault(key, []).append(item["device"])
-    return [f"{name} on {', '.join(devices)}: {reason}" for (name, reason), devices in grouped.items()]
-
-
-def _differences(document: PerfDocument, effective: PerfEffective) -> Iterator[tuple[str, str, str]]:
-    """Options that were given and came out otherwise."""
-    asked = document.requested
-    target = effective.target
-    pairs: list[tuple[str, Any, Any]] = [
-        ("--iterations", asked.iterations, effective.iterations),
-        ("--warmup", asked.warmup, effective.warmup),
-        ("--batch-size", asked.batch_size, effective.batch_size),
-        ("--threads", asked.threads, effective.threads),
-        ("--seed", asked.seed, effective.seed),
-        ("--io-binding", asked.io_binding, effective.io_binding),
-        ("--strict", asked.strict or None, effective.strict),
-        ("--input-data", asked.input_data, effective.input_data),
-    ]
-    if target is not None and asked.device not in (None, "auto"):
-        pairs.append(("--device", str(asked.device).casefold(), target.listed_device))
-    precision = effective.precision
-    if precision is not None and precision.requested not in (None, "auto"):
-        pairs.append(("--inference-precision", precision.requested, precision.effective))
-    for key, value in asked.ep_options.items():
-        pairs.append((f"--ep-options {key}", value, effective.ep_options.get(key)))
-    if document.result is None:  # not all of it came to be done
-        pairs = [pair for pair in pairs if pair[0] == "--device"]
-    for name, wanted, done in pairs:
-        if wanted is not None and wanted != done:
-            yield name, str(wanted), "not known" if done is None else str(done)
 
 
 # --- placement ----------------------------------------------------------------------------------------------
@@ -231,19 +199,17 @@ def _placement(placement: Placement, verbose: bool) -> Iterator[Block]:
 
 # --- figures ------------------------------------------------------------------------------------------------
 
-_STATISTICS = ("mean", "min", "p50", "p90", "p95", "p99", "max", "stdev")
-
 
 def _result(result: PerfResult) -> Iterator[Block]:
     medians = [run.latency_ms.p50 for run in result.by_shape or ()] or [result.latency_ms.p50]
-    unit = _Unit.of(min(medians))
+    unit = Unit.of(min(medians))
     if result.by_shape:
         rows = [
             Row(
                 _latency(run.latency_ms, unit),
                 [
-                    Cell(_shapes(run.inputs), "strong"),
-                    Cell(f"{_throughput(run.throughput)}, first run {format_ms(run.first_run_ms)}"),
+                    Cell(shapes(run.inputs), "strong"),
+                    Cell(f"{throughput_words(run.throughput)}, first run {format_ms(run.first_run_ms)}"),
                 ],
             )
             for run in result.by_shape
@@ -252,37 +218,18 @@ def _result(result: PerfResult) -> Iterator[Block]:
         yield Table(title, _latency_columns(), rows, details="Shapes")
     else:
         yield Table(f"Latency in {unit.name}", _latency_columns(), [Row(_latency(result.latency_ms, unit))])
-    throughput = [] if result.by_shape else [Cell(f"throughput {_throughput(result.throughput)}")]
+    throughput = [] if result.by_shape else [Cell(f"throughput {throughput_words(result.throughput)}")]
     yield Lines(None, [*throughput, Cell(_phases(result.phases_ms))])
     yield _memory(result.memory)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """One unit and one number of decimals for a whole table, so that its figures line up."""
-
-    name: str
-    per_ms: float
-    decimals: int
-
-    @classmethod
-    def of(cls, p50_ms: float) -> _Unit:
-        """The unit that gives this median three significant digits."""
-        name, per_ms = ("µs", 1000.0) if p50_ms < 0.1 else ("ms", 1.0) if p50_ms < 1000 else ("s", 0.001)
-        digits = math.floor(math.log10(p50_ms * per_ms)) if p50_ms > 0 else 0
-        return cls(name, per_ms, max(0, 2 - digits))
-
-    def text(self, value_ms: float) -> str:
-        return f"{value_ms * self.per_ms:.{self.decimals}f}"
-
-
 def _latency_columns() -> list[Column]:
-    return [Column("n", right=True), *(Column(name, right=True) for name in _STATISTICS)]
+    return [Column("n", right=True), *(Column(name, right=True) for name in STATISTICS)]
 
 
-def _latency(latency: Latency, unit: _Unit) -> list[Cell]:
+def _latency(latency: Latency, unit: Unit) -> list[Cell]:
     cells = [Cell(str(latency.n))]
-    for name in _STATISTICS:
+    for name in STATISTICS:
         value: float | None = getattr(latency, name)
         needs = latency.unsupported.get(name)
         if value is not None:
@@ -292,31 +239,8 @@ def _latency(latency: Latency, unit: _Unit) -> list[Cell]:
     return cells
 
 
-def _shapes(inputs: dict[str, FedInput]) -> str:
-    return ", ".join(f"{name} {_shape(item)}" for name, item in inputs.items())
-
-
-def _shape(item: FedInput) -> str:
-    return "x".join(map(str, item.shape)) if item.shape else "scalar"
-
-
-def _throughput(throughput: Throughput) -> str:
-    text = f"{rate(throughput.inferences_per_s)} inferences/s"
-    if throughput.samples_per_s is not None and throughput.batch_size is not None:
-        text += f", {rate(throughput.samples_per_s)} samples/s at batch size {throughput.batch_size}"
-    return text
-
-
 def _phases(phases: Phases) -> str:
-    named = [
-        ("import runtime", phases.import_runtime),
-        ("register", phases.register),
-        ("session", phases.session),
-        ("first run", phases.first_run),
-        ("warm-up", phases.warmup),
-        ("measure", phases.measure),
-    ]
-    return "phases " + ", ".join(f"{name} {format_ms(value)}" for name, value in named if value is not None)
+    return "phases " + ", ".join(f"{name} {format_ms(value)}" for name, value in phase_times(phases))
 
 
 def _memory(memory: Memory | None) -> Block:
@@ -325,57 +249,19 @@ def _memory(memory: Memory | None) -> Block:
     table = Table(
         "Resident memory of the worker process", [Column("Stage"), Column("Resident", right=True), Column("Change")]
     )
-    before: int | None = None
-    for stage in [*memory.stages]:
-        table.rows.append(_memory_row(stage.stage, stage.rss_bytes, before, "the system gave no figure"))
-        before = stage.rss_bytes
-    table.rows.append(_memory_row(f"peak while running ({memory.peak_method})", memory.peak_bytes, before, ""))
+    for stage, _, resident, change in memory_rows(memory):
+        table.rows.append(Row([Cell(stage), Cell(resident), Cell(change)]))
     return table
 
 
-def _memory_row(stage: str, value: int | None, before: int | None, why: str) -> Row:
-    if value is None:
-        return Row([Cell(stage), Cell("n/a"), Cell(why or ABSENT)])
-    change = ABSENT if before is None else f"{'+' if value >= before else '-'}{size(abs(value - before))}"
-    return Row([Cell(stage), Cell(size(value)), Cell(change)])
-
-
 # --- how it ran ---------------------------------------------------------------------------------------------
-
-
-def _settings(effective: PerfEffective) -> Iterator[str]:
-    precision = effective.precision
-    if precision is None:
-        yield "precision: not known"
-    else:
-        asked = f", asked for {precision.requested}" if precision.requested else ""
-        shares = precision.shares or {}
-        mix = ", ".join(f"{name} {percent(share)}" for name, share in shares.items()) if len(shares) > 1 else ""
-        yield (
-            f"precision: {precision.effective or 'not known'}{asked}"
-            f" ({'; '.join(filter(None, (mix, precision.evidence)))})"
-        )
-    rule = f" ({effective.threads_rule})" if effective.threads_rule else ""
-    yield f"threads: {absent(effective.threads)}{rule}"
-    yield f"runs: {absent(effective.iterations)} measured after {absent(effective.warmup)} for warm-up"
-    if effective.ep_options:
-        yield f"EP options: {', '.join(f'{key}={value}' for key, value in effective.ep_options.items())}"
-    if effective.dims:
-        fixed = ", fixed in the session" if effective.dims_fixed_in_session else ""
-        yield f"dimensions: {', '.join(f'{key}={value}' for key, value in effective.dims.items())}{fixed}"
-    if effective.batch_size is not None:
-        yield f"batch size: {effective.batch_size}"
-    if effective.io_binding:
-        yield "inputs and outputs are bound once (--io-binding)"
-    if effective.strict:
-        yield "strict: no node may fall back to the CPU; not comparable with a run that allows it"
 
 
 def _inputs(inputs: dict[str, FedInput]) -> Table:
     return Table(
         "Inputs",
         [Column("Name"), Column("Type"), Column("Shape"), Column("Data")],
-        [Row([Cell(name), Cell(item.dtype), Cell(_shape(item)), Cell(item.origin)]) for name, item in inputs.items()],
+        [Row([Cell(name), Cell(item.dtype), Cell(shape(item)), Cell(item.origin)]) for name, item in inputs.items()],
     )
 
 
@@ -383,11 +269,5 @@ def _noise(noise: Noise) -> Lines:
     verdict = noise.verdict or "not judged"
     why = f": {'; '.join(noise.reasons)}" if noise.reasons else ""
     lines = [Cell(f"{verdict}{why}", _VERDICTS.get(verdict, "dim"))]
-    facts = [
-        ("IQR over median", percent(noise.iqr_over_median), noise.iqr_over_median),
-        ("drift", percent(noise.drift, signed=True), noise.drift),
-        ("CPUs used by others", f"{noise.other_cpus or 0:.2f}", noise.other_cpus),
-        ("steal", percent(noise.steal), noise.steal),
-    ]
-    lines.append(Cell(", ".join(f"{name} {'n/a' if raw is None else text}" for name, text, raw in facts)))
+    lines.append(Cell(", ".join(f"{name} {text}" for name, text in noise_facts(noise))))
     return Lines("Noise", lines)

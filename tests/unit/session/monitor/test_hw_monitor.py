@@ -144,9 +144,11 @@ def test_a_source_is_read_as_seldom_as_it_asks_and_when_a_phase_begins() -> None
     assert begins <= second < begins + 1
 
 
-def test_a_source_that_takes_long_is_read_less_often() -> None:
+def test_a_source_that_takes_much_cpu_time_is_read_less_often() -> None:
     def value(number: int) -> float:
-        time.sleep(0.02)
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
         return 1.0
 
     heavy, light = Scripted(value), Scripted(lambda number: 1.0, "process_rss")
@@ -285,17 +287,21 @@ def test_a_process_that_dies_in_mid_run_leaves_its_series(busy: subprocess.Popen
     busy.stdin.flush()
     busy.stdout.readline()
     monitor.mark("measure")
-    wait_for(lambda: "process_cpu" in (now := monitor.latest()) and len(now["process_cpu"].recent) > 8)
+
+    def seen() -> bool:
+        now = monitor.latest()
+        # One loop on one CPU: near 100 where nothing else runs, and in some window anywhere.
+        return now["process_rss"].peak > 80 * MIB and "process_cpu" in now and now["process_cpu"].peak > 50
+
+    wait_for(seen)
     busy.kill()  # and is not waited for yet: a zombie
     monitor._thread.join(20)
     assert not monitor._thread.is_alive()
     found = msgspec.convert(monitor.stop(), Hardware)
-    resident, cpu = found.counters["process_rss"], found.counters["process_cpu"]
+    resident = found.counters["process_rss"]
     read = [value for value in resident.values if value is not None]
     assert 79 * MIB < read[-1] - read[0] < 100 * MIB
     assert 0 not in resident.values
-    assert cpu.peak is not None
-    assert cpu.peak > 20  # one loop on one CPU: near 100 where nothing else runs
     assert [name for name, _ in found.phases] == ["measure"]
 
 

@@ -33,7 +33,7 @@ __all__ = ["HardwareMonitor", "Reading", "System", "WatchedDevice"]
 INTERVAL_S = 0.1
 _RECENT = 64
 _BUSY_SHARE = 0.01
-"""Share of one CPU that reading one source may take; one that costs more is read less often."""
+"""Share of one CPU's time that reading one source may take; one that costs more is read less often."""
 _STOP_S = 2.0
 """How long the end waits for a reading that hangs in a driver."""
 _NO_TARGET = "the target was not reached, so there is no device to watch"
@@ -104,7 +104,7 @@ class _Paced:
     cost_s: float = 0.0
 
     def note(self, started: float, cost_s: float) -> None:
-        # The smaller of two, because a thread that had to wait for its CPU looks like a slow source.
+        # The smaller of two: the first reading imports, and some clocks of CPU time tick in steps of 16 ms.
         pause = max(self.source.every_s, min(self.cost_s, cost_s) / _BUSY_SHARE)
         self.due, self.cost_s = started + pause, cost_s
 
@@ -280,7 +280,7 @@ class HardwareMonitor:
             source = paced.source
             if started < paced.due and not (read_all and source.at_marks):
                 continue
-            begin = time.monotonic()
+            begin = time.thread_time()
             try:
                 read[id(source)] = source.read()
             except ProcessGone:
@@ -288,7 +288,7 @@ class HardwareMonitor:
             except Exception as error:  # noqa: BLE001 - drivers fail in any way; a null and its reason is all it may cost
                 read[id(source)] = {}
                 source.absent.update(dict.fromkeys(source.gives, why(error)))
-            paced.note(started, time.monotonic() - begin)
+            paced.note(started, time.thread_time() - begin)
         with self._lock:
             if self._origin is None:
                 self._origin = started

@@ -49,7 +49,7 @@ class ProcessSource(Source):
                 times, memory = self._process.cpu_times(), self._process.memory_info()
         except psutil.NoSuchProcess as error:
             raise ProcessGone from error
-        if ended:  # its memory would read as 0
+        if ended or memory.rss == 0:  # a process that is being ended gives its memory back first
             raise ProcessGone
         values = {"process_rss": float(memory.rss)}
         cpus = self._cpu.of(times.user + times.system, self._clock())
