@@ -175,9 +175,7 @@ def export(net: DigitsNet) -> onnx.ModelProto:
 def check(model: onnx.ModelProto, net: DigitsNet, images: torch.Tensor, labels: torch.Tensor) -> None:
     """Prove the exported model against torch on the held-out images; end the program where it falls short."""
     data = model.SerializeToString()
-    inside = [
-        mark for mark in (str(Path.home()), sys.prefix, "site-packages", "/usr/") if mark.encode() in data
-    ]
+    inside = [mark for mark in (str(Path.home()), sys.prefix, "site-packages", "/usr/") if mark.encode() in data]
     if inside:
         raise SystemExit(f"the exported model holds machine paths: {', '.join(inside)}")
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
@@ -189,9 +187,7 @@ def check(model: onnx.ModelProto, net: DigitsNet, images: torch.Tensor, labels: 
     difference = float(np.abs(actual - expected).max())
     right = int((actual.argmax(1) == labels.numpy()).sum())
     accuracy = right / len(labels)
-    print(
-        f"held-out accuracy {accuracy:.4f} ({right} of {len(labels)}), ONNX Runtime to torch {difference:.1e}"
-    )
+    print(f"held-out accuracy {accuracy:.4f} ({right} of {len(labels)}), ONNX Runtime to torch {difference:.1e}")
     if not (actual.argmax(1) == expected.argmax(1)).all() or difference >= MAX_DIFFERENCE:
         raise SystemExit(f"ONNX Runtime and torch disagree: max abs difference {difference:.1e}")
     if accuracy < MIN_ACCURACY:
@@ -211,9 +207,7 @@ def write(path: Path, save: Callable[[Path], object]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the bundled sample 'digits'.")
-    parser.add_argument(
-        "--output", type=Path, default=SAMPLE_DIR, help="folder to write to (default: %(default)s)"
-    )
+    parser.add_argument("--output", type=Path, default=SAMPLE_DIR, help="folder to write to (default: %(default)s)")
     output: Path = parser.parse_args().output
 
     # One thread and fixed seeds: the same machine gives the same file again.

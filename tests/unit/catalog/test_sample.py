@@ -61,9 +61,7 @@ def test_test_data_is_a_part_of_scikit_learns_digits() -> None:
     }
     (digits,) = samples()
     with np.load(digits.data_path) as data:
-        held_out = {
-            (image.tobytes(), int(label)) for image, label in zip(data["images"], data["labels"], strict=True)
-        }
+        held_out = {(image.tobytes(), int(label)) for image, label in zip(data["images"], data["labels"], strict=True)}
     assert held_out <= known
     assert len(held_out) == 360
 

@@ -166,9 +166,7 @@ def test_local_file_wins_over_the_sample_and_says_so(here: Path) -> None:
     path = put(here / "digits")
     source = resolve_model("digits")
     assert (source.kind, source.path) == ("file", path)
-    assert source.warnings == (
-        f"'digits' is read as the local path {path}, not as the bundled sample of that name",
-    )
+    assert source.warnings == (f"'digits' is read as the local path {path}, not as the bundled sample of that name",)
     assert resolve_model("./digits").warnings == ()
 
 
@@ -208,9 +206,7 @@ def test_missing_file_hub_id_and_unknown_word_are_told_apart(here: Path) -> None
         "hub_model_unsupported",
         "model_unknown",
     ]
-    assert all(
-        isinstance(error, ModelError) and error.exit_code == EXIT_FAILED for error in (path, hub, word)
-    )
+    assert all(isinstance(error, ModelError) and error.exit_code == EXIT_FAILED for error in (path, hub, word))
     assert path.reason == "no such file './nope.onnx'"
     assert path.hint == f"model files in this folder: none; relative paths start at {here}"
     assert hub.reason.startswith("'org/nope' is no local file or folder; it looks like a Hugging Face id")
@@ -442,9 +438,7 @@ def test_file_address_of_another_host(here: Path, text: str) -> None:
     assert (error.code, error.exit_code) == ("path_malformed", EXIT_USAGE)
 
 
-@pytest.mark.parametrize(
-    "text", ["https://host/m.onnx", "HTTP://host/m.onnx", "s3://bucket/m.onnx", "hf://org/m"]
-)
+@pytest.mark.parametrize("text", ["https://host/m.onnx", "HTTP://host/m.onnx", "s3://bucket/m.onnx", "hf://org/m"])
 def test_other_addresses_are_not_read(here: Path, text: str) -> None:
     error = refusal(text)
     assert (error.code, error.exit_code) == ("url_unsupported", EXIT_USAGE)

@@ -45,7 +45,7 @@ def test_garbage_collection_is_left_as_it_was_also_after_a_failure(enabled: bool
     before = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
-        with pytest.raises(ValueError, match="^$"):
+        with pytest.raises(ValueError, match=r"^$"):
             time_runs(fail, (), 3, None)
         assert gc.isenabled() is enabled
     finally:

@@ -49,9 +49,7 @@ def test_threads_are_a_number_only_where_it_is_known_whose_they_are() -> None:
     assert asked.threads == 3
 
 
-@pytest.mark.parametrize(
-    ("asked", "switch"), [("fp16", "enable_htp_fp16_precision"), ("bf16", "htp_bf16_enable")]
-)
+@pytest.mark.parametrize(("asked", "switch"), [("fp16", "enable_htp_fp16_precision"), ("bf16", "htp_bf16_enable")])
 def test_qnn_takes_half_precisions_for_a_chip_that_is_named(asked: str, switch: str) -> None:
     wishes = Wishes(None, asked, ())
     done = translate(find_spec("qnn"), {"soc_model": "60"}, device(), wishes)

@@ -72,11 +72,7 @@ def _on_disk(sample: Sample) -> Sample:
         if path.is_file():
             continue
         archive = next((parent for parent in path.parents if parent.is_file()), None)
-        cause = (
-            f"the package was imported from the archive {archive}"
-            if archive
-            else "the installation is incomplete"
-        )
+        cause = f"the package was imported from the archive {archive}" if archive else "the installation is incomplete"
         raise ModelError(
             f"bundled sample {sample.id!r}: no file {path}: {cause}",
             code="sample_not_on_disk",

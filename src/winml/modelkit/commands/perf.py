@@ -151,7 +151,8 @@ def _write_views(document: PerfDocument, given: dict[str, Any]) -> None:
         return
     try:
         if given["report"] is not None:
-            from winml.modelkit.console.html_report import TOP_K, render_html
+            from winml.modelkit.console.html_report import render_html
+            from winml.modelkit.console.html_trace import TOP_K
 
             report_file.write_text(given["report"], render_html(document, top_k=given["top_k"] or TOP_K))
         if given["trace_out"] is not None:

@@ -209,9 +209,7 @@ def _models_in(folder: Path) -> list[str]:
         return sorted(
             entry.name
             for entry in entries
-            if entry.name.casefold().endswith(MODEL_SUFFIXES)
-            and not entry.name.startswith(".")
-            and entry.is_file()
+            if entry.name.casefold().endswith(MODEL_SUFFIXES) and not entry.name.startswith(".") and entry.is_file()
         )
 
 
@@ -283,9 +281,7 @@ def _missing(text: str, path: Path, bare: bool) -> ModelError:
         hint = f"model files in {where}: {_listing(models) if models else 'none'}"
     if not path.is_absolute():
         hint += f"; relative paths start at {_working_directory()}"
-    return ModelError(
-        f"no such {noun} {_quoted(text)}{cause}", code="model_not_found", hint=hint, details=details
-    )
+    return ModelError(f"no such {noun} {_quoted(text)}{cause}", code="model_not_found", hint=hint, details=details)
 
 
 def _did_you_mean(path: Path, known: list[str]) -> str:
