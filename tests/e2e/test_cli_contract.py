@@ -74,7 +74,7 @@ def test_i09_a_usage_error_with_closed_stderr(winml_command: list[str]) -> None:
 
 @POSIX
 def test_i09_a_reader_that_leaves_early(winml_command: list[str]) -> None:
-    done = shell([*winml_command, "sys", "-v"], "| head -1; exit ${PIPESTATUS[0]}")
+    done = shell([*winml_command, "sys", "-v", "-q"], "| head -1; exit ${PIPESTATUS[0]}")
     assert done.returncode == 0
     assert done.stderr == b""
     assert done.stdout.startswith(b"winml ")
