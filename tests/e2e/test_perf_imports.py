@@ -1,4 +1,4 @@
-"""What ``winml perf`` imports: no torch for an ONNX file, no ONNX Runtime in the parent, nothing of the user's folder."""
+"""What ``winml perf`` imports: no torch for an ONNX file, no ONNX Runtime in the parent, nothing from its folder."""
 
 from __future__ import annotations
 

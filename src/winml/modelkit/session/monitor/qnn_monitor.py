@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -158,6 +160,7 @@ class QNNMonitor(EPMonitor):
     ) -> tuple[list[OpRecord], dict[int, float]]:
         found: dict[OpKey, OpRecord] = {}
         busy: dict[int, float] = {}
+        shown = display_names({row.name for block in blocks for row in block.rows})
         for index, block in enumerate(blocks):
             inference, partition = divmod(index, partitions)
             if block.execute_us is not None:
@@ -165,7 +168,7 @@ class QNNMonitor(EPMonitor):
             scale = block.us_per_cycle
             for row in block.rows:
                 kind, sources = mapping.get(row.name, (None, ()))
-                key = OpKey(strip_token(row.name), self.ep_name, str(partition))
+                key = OpKey(shown[row.name], self.ep_name, str(partition))
                 record = found.get(key)
                 if record is None:
                     record = found[key] = OpRecord(
@@ -198,6 +201,17 @@ def strip_token(name: str) -> str:
     """``/net/conv1/Conv_token_1`` is ``/net/conv1/Conv``."""
     head, mark, number = name.rpartition("_token_")
     return head if mark and number.isdigit() else name
+
+
+def display_names(names: Iterable[str]) -> dict[str, str]:
+    """Names without ONNX Runtime's tokens, except where two operators would then share one.
+
+    >>> display_names(["conv_token_1", "Transpose_token_2", "Transpose_token_9"])["conv_token_1"]
+    'conv'
+    """
+    plain = {name: strip_token(name) for name in names}
+    taken = Counter(plain.values())
+    return {name: short if short and taken[short] == 1 else name for name, short in plain.items()}
 
 
 def find_markers(log: Path | None) -> list[tuple[str, str]]:
