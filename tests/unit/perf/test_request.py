@@ -78,7 +78,9 @@ def test_h01_a_number_that_makes_no_sense_is_refused_by_its_name(given: dict[str
     assert (caught.value.code, caught.value.exit_code) == ("bad_option", 2)
 
 
-@pytest.mark.parametrize("given", [{"dims": {"n": (1,)}}, {"shapes": {"x": ((1,),)}}, {"batch_size": 1}], ids=str)
+@pytest.mark.parametrize(
+    "given", [{"dims": {"n": (1,)}}, {"shapes": {"x": ((1,),)}}, {"batch_size": 1}, {"seed": 0}], ids=str
+)
 def test_data_and_sizes_contradict_each_other(given: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
         PerfRequest("m", input_data="d.npz", **given)

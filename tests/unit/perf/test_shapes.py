@@ -120,7 +120,8 @@ def test_one_value_per_name_over_all_inputs() -> None:
 def test_a_shape_of_one_input_settles_the_names_of_all() -> None:
     found = resolve_shapes(TEXT, shapes={"mask": [2, 7]})
     assert found.shapes == {"ids": (2, 7), "mask": (2, 7)}
-    assert (found.given_dims, found.defaults) == ({}, [])
+    # Given with the shape, so they may be fixed in the session.
+    assert (found.given_dims, found.defaults) == ({"batch": 2, "seq": 7}, [])
 
 
 def test_shapes_that_share_a_name_must_agree() -> None:

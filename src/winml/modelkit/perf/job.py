@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -336,6 +335,7 @@ def _precision(
 def _traced_shares(
     session: WinMLSession, feeds: dict[str, Any], read: Callable[[Path], dict[str, float]]
 ) -> dict[str, float]:
+    import tempfile
     from dataclasses import replace
 
     with tempfile.TemporaryDirectory(prefix="winml-trace-") as folder:

@@ -85,9 +85,10 @@ class PerfRequest:
         for wrong, reason in checks:
             if wrong:
                 raise UsageError(reason, code="bad_option", hint="winml perf --help shows every option")
-        if self.input_data is not None and (self.dims or self.shapes or self.batch_size):
+        others = (self.dims, self.shapes, self.batch_size, self.seed is not None)
+        if self.input_data is not None and any(others):
             raise UsageError(
-                "--input-data gives the shapes; --dim, --shape and --batch-size would contradict it",
+                "--input-data gives shapes and data; --dim, --shape, --batch-size and --seed would contradict it",
                 code="contradicting_options",
                 hint="leave either out",
             )

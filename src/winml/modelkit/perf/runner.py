@@ -241,7 +241,7 @@ class _Run:
         effective.iterations = request.effective_iterations
         effective.duration_s = request.duration_s
         effective.warmup = request.effective_warmup
-        effective.seed = request.seed or 0
+        effective.seed = None if request.input_data is not None else request.seed or 0
         effective.io_binding = bool(request.io_binding)
         effective.input_data = request.input_data
         session_threads, pool_threads, pool_rule = _threads(request.threads)

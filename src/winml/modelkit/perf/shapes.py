@@ -81,7 +81,7 @@ class ResolvedShapes:
     Attributes:
         shapes: shape by input name.
         dims: number by symbolic name.
-        given_dims: those of ``dims`` that were given by name (``--dim``, ``--batch-size``).
+        given_dims: those of ``dims`` that were given (``--dim``, ``--batch-size``, ``--shape``), not read off data.
         defaults: the numbers nobody gave.
         batch_size: samples in one run, read off ``shapes``; None where no axis is known to be the batch.
         batch_axis: where it was read, such as ``axis 0 of 'x'``; None with it.
@@ -180,7 +180,7 @@ def bind_shapes(inputs: Sequence[ValueInfo], fed: Mapping[str, Sequence[int]], s
     """
     resolver = _Resolver(inputs, InputError, source)
     for name, shape in fed.items():
-        resolver.give_shape(name, shape)
+        resolver.give_shape(name, shape, given=False)
     return resolver.resolve()
 
 
@@ -255,7 +255,8 @@ class _Resolver:
         self._set(name, number, f"--dim {name}={number}")
         self._given[name] = number
 
-    def give_shape(self, name: str, shape: Sequence[int]) -> None:
+    def give_shape(self, name: str, shape: Sequence[int], *, given: bool = True) -> None:
+        """Take the shape of one input; ``given`` is false for that of data."""
         value = self._inputs.get(name)
         if value is None:
             listed = name in self._all
@@ -281,6 +282,8 @@ class _Resolver:
             symbol = _symbol(dim)
             if symbol is not None:
                 self._set(symbol, number, origin)
+                if given:
+                    self._given[symbol] = number
             elif isinstance(dim, int):
                 if dim != number:
                     raise self._conflict(f"{origin}: the model fixes axis {axis} of {name!r} at {dim}", name)
