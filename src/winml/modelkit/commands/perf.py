@@ -100,7 +100,7 @@ def _measure(ctx: click.Context, given: dict[str, Any], worker: Worker) -> None:
     trace_folder = None
     if request.op_tracing is not None:
         _resolve_ep_monitor(request.ep, request.device, request.op_tracing)
-        trace_folder = report_file.trace_folder(given["output"], request.model)
+        trace_folder = report_file.trace_folder(given["output"], _title(given["model"]))
     command = ["winml", *_arguments(ctx)]
     with Progress(quiet=given["quiet"]) as progress:
         document = run_perf(request, command=command, observer=progress, worker=worker, trace_folder=trace_folder)
@@ -128,6 +128,8 @@ def _check_outputs(given: dict[str, Any]) -> None:
     for name in ("output", "report", "trace_out"):
         if given[name] is not None:
             report_file.check(given[name], overwrite=given["overwrite"])
+    if given["report"] is not None and not given["report"].casefold().endswith((".html", ".htm")):
+        raise UsageError(f"--report {given['report']}: the name must end in .html", code="unknown_report_format")
     if given["trace_out"] is None:
         return
     ending = given["trace_out"].casefold().rpartition(".")[2]
@@ -167,6 +169,13 @@ def _write_views(document: PerfDocument, given: dict[str, Any]) -> None:
         note_failure(document, error)
 
 
+def _title(model: str) -> str:
+    """What files about a model are called after."""
+    from pathlib import PurePath
+
+    return PurePath(model).name or model
+
+
 def _save(document: PerfDocument, given: dict[str, Any]) -> Path | None:
     """Write the report to where it was asked for and to the user's folder; the path of the latter."""
     from winml.modelkit.console import report_file
@@ -175,7 +184,7 @@ def _save(document: PerfDocument, given: dict[str, Any]) -> Path | None:
 
     if document.error is not None and document.error.exit_code == EXIT_USAGE:
         return None  # a command that cannot be meant leaves no file behind
-    name = document.effective.model.name if document.effective else given["model"]
+    name = _title(given["model"])
     try:
         return report_file.save(document, kind="perf", name=name, output=given["output"])
     except WinMLError as error:

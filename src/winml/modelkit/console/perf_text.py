@@ -26,6 +26,7 @@ from winml.modelkit.console.perf_words import (
 from winml.modelkit.console.streams import Look, look_of, write_err, write_out
 from winml.modelkit.console.trace_text import TOP_K, trace_lines
 from winml.modelkit.console.words import absent, machine_lines, percent, size, version_differences
+from winml.modelkit.errors import EXIT_EVIDENCE
 from winml.modelkit.perf.assemble import format_ms
 from winml.modelkit.perf.document import (
     FedInput,
@@ -75,7 +76,7 @@ def format_failure(document: PerfDocument, *, verbose: bool = False) -> str:
     if error.hint:
         lines.append(f"hint: {error.hint}")
     last = [str(line) for line in error.details.get("last_lines") or ()]
-    if last:
+    if last and (verbose or error.exit_code != EXIT_EVIDENCE):
         lines.append("last native output:")
         lines += [f"  | {line}" for line in last]
     original = error.details.get("original")

@@ -145,9 +145,14 @@ class Progress:
 
     def _view(self) -> RenderableType:
         from rich.console import Group
+        from rich.text import Text
 
         line = self._line()
-        return line if self._below is None else Group(line, self._below)
+        if self._below is None:
+            return line
+        if isinstance(line, Text):
+            line.end = "\n"
+        return Group(line, self._below)
 
     def _line(self) -> RenderableType:
         from rich.progress_bar import ProgressBar

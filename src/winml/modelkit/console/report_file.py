@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -33,7 +34,9 @@ def trace_folder(output: str | None, name: str) -> Path:
     return reports_folder() / f"{_stem('perf', name)}.trace"
 
 
+@functools.cache
 def _stem(kind: str, name: str) -> str:
+    """One name per command and model, so that a report and the files beside it can be paired."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"
     return f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{plain}"
 

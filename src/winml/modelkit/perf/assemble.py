@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -120,7 +121,12 @@ def note_failure(document: PerfDocument, error: WinMLError) -> None:
 
 
 def shortfall(
-    placement: Placement, precision: Precision | None, *, explicit: bool, min_placement: float | None
+    placement: Placement,
+    precision: Precision | None,
+    *,
+    explicit: bool,
+    min_placement: float | None,
+    open_dims: Mapping[str, int] | None = None,
 ) -> WinMLError | None:
     """What the run promised and did not prove, or None.
 
@@ -129,16 +135,20 @@ def shortfall(
         precision: in which precision kernels computed.
         explicit: the EP or the device was named, so that a run on another EP is no success.
         min_placement: percentage of nodes demanded on the target.
+        open_dims: symbolic dimensions that were not fixed in the session, with the sizes that were fed.
     """
     name = placement.target_ep.removesuffix("ExecutionProvider")
     details = {"target_nodes": placement.target_nodes, "nodes_total": placement.nodes_total}
     if explicit and placement.target_nodes == 0 and placement.nodes_total > 0:
+        hint = "a fixed shape, a quantised model or another opset may help; the native log may have the EP's reasons"
+        if open_dims:
+            sizes = " ".join(f"--dim {dim}={size}" for dim, size in open_dims.items())
+            hint = f"the model's shape is open, and plugins want it fixed: {sizes}; else {hint}"
         return EvidenceShortfall(
             f"no node runs on {name}: all {placement.nodes_total} were left to the CPU EP",
             code="nothing_placed",
-            hint="a fixed shape (--dim, --shape), a quantised model or another opset may help; "
-            "the native log (-v) may have the EP's reasons",
-            details=details,
+            hint=hint,
+            details={**details, "open_dims": dict(open_dims or {})},
         )
     percent = 100.0 * (placement.target_share or 0.0) if placement.nodes_total else 100.0
     if min_placement is not None and percent < min_placement:

@@ -124,6 +124,8 @@ class _Run:
         self.job_args: dict[str, Any] = {}
         self.trace_folder: Path | None = None
         self.watch: Watch | None = None
+        self.log: str | None = None
+        self.last_lines: list[str] = []
         self.entry: EPEntry | None = None
         self._sampler: PeakSampler | None = None
         self._sampled_peak: int | None = None
@@ -289,13 +291,16 @@ class _Run:
             self.watch.start(worker.pid)
             if self.observer is not None:
                 self.observer.watching(self.watch.latest)
+        self.log = str(worker.log)
         try:
-            return worker.run(
+            value = worker.run(
                 job,
                 timeout=self.request.timeout_s,
                 phase_timeout=max(PHASE_TIMEOUT_S, self.request.duration_s or 0.0),
                 on_event=on_event,
             ).value
+            self.last_lines = worker.last_lines()
+            return value
         except WorkerDied as error:
             if self.measured is None:
                 raise
@@ -406,9 +411,12 @@ class _Run:
             effective.precision,
             explicit=not target.is_open,
             min_placement=self.request.min_placement,
+            open_dims={} if effective.dims_fixed_in_session else effective.dims,
         )
         for failure in (short, lost):
             if failure is not None:
+                failure.details.setdefault("log", self.log)
+                failure.details.setdefault("last_lines", self.last_lines)
                 raise failure
 
     def _trace(self) -> WinMLError | None:

@@ -11,6 +11,8 @@ NOISY_IQR = 0.10
 DRIFT = 0.10
 BUSY_CPUS = 0.25
 STEAL = 0.02
+TAIL = 1.25
+MIN_WINDOW_S = 0.2
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
@@ -90,8 +92,9 @@ def judge_noise(samples_ms: Sequence[float], start: dict[str, Any], end: dict[st
     iqr, drift = spread(samples_ms)
     wall = end["monotonic_s"] - start["monotonic_s"]
     own = end["own_cpu_s"] - start["own_cpu_s"]
-    other = _per_second(start["system_busy_s"], end["system_busy_s"], wall, own)
-    steal = _per_second(start["steal_s"], end["steal_s"], wall, 0.0)
+    # Over a short window the clock tick of the CPU counters (10 ms) says nothing.
+    other = None if wall < MIN_WINDOW_S else _per_second(start["system_busy_s"], end["system_busy_s"], wall, own)
+    steal = None if wall < MIN_WINDOW_S else _per_second(start["steal_s"], end["steal_s"], wall, 0.0)
     reasons: list[str] = []
     verdict: str | None = "stable"
     if iqr is None:
@@ -101,15 +104,18 @@ def judge_noise(samples_ms: Sequence[float], start: dict[str, Any], end: dict[st
         if iqr > NOISY_IQR:
             verdict = "noisy"
             reasons.append(f"the middle half of the samples spreads over {iqr:.0%} of the median")
+        mean, median = math.fsum(samples_ms) / len(samples_ms), percentile(sorted(samples_ms), 50)
+        if mean > TAIL * median:
+            verdict = "noisy"
+            reasons.append(f"some runs took far longer: the mean is {mean / median:.1f} times the median")
         # Scattered samples differ between thirds by chance; a trend shows beyond their scatter.
         if drift is not None and abs(drift) > max(DRIFT, iqr):
             verdict = "drifting"
             reasons.append(f"the last third is {abs(drift):.0%} {'slower' if drift > 0 else 'faster'} than the first")
-    # Over a short window the clock tick of the CPU counters (10 ms) says nothing.
-    if wall >= 0.2 and other is not None and other > BUSY_CPUS:
+    if other is not None and other > BUSY_CPUS:
         reasons.append(f"other processes used {other:.1f} CPUs meanwhile")
         verdict = "noisy" if verdict == "stable" else verdict
-    if wall >= 0.2 and steal is not None and steal > STEAL:
+    if steal is not None and steal > STEAL:
         reasons.append(f"the hypervisor took {steal:.1%} of a CPU meanwhile")
         verdict = "noisy" if verdict == "stable" else verdict
     return {

@@ -47,10 +47,6 @@ class Slow(Scripted):
     every_s: ClassVar[float] = 10.0
 
 
-class Shy(Slow):
-    at_marks: ClassVar[bool] = False
-
-
 def run(source: Source, *, samples: int = 6, interval_s: float = 0.01) -> dict[str, Any]:
     """Sample until there were so many."""
     monitor = HardwareMonitor(0, interval_s=interval_s, sources=[source]).start()
@@ -127,16 +123,24 @@ def test_every_counter_is_listed_and_fits_the_document() -> None:
 # --- time ---------------------------------------------------------------------------------------------------
 
 
+def works(seconds: float) -> float:
+    """Uses CPU time."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    return 1.0
+
+
 def test_a_source_is_read_as_seldom_as_it_asks_and_when_a_phase_begins() -> None:
-    slow, shy = Slow(lambda number: 1.0), Shy(lambda number: 1.0, "process_uss")
+    slow, heavy = Slow(lambda number: 1.0), Slow(lambda number: works(0.02), "process_uss")
     fast = Scripted(lambda number: 1.0, "process_rss")
-    monitor = HardwareMonitor(0, interval_s=0.01, sources=[slow, shy, fast]).start()
+    monitor = HardwareMonitor(0, interval_s=0.01, sources=[slow, heavy, fast]).start()
     wait_for(lambda: len(fast.reads) >= 5)
-    assert (len(slow.reads), len(shy.reads)) == (1, 1)
+    assert (len(slow.reads), len(heavy.reads)) == (1, 1)
     monitor.mark("measure")
     wait_for(lambda: len(slow.reads) == 2)
     found = monitor.stop()
-    assert len(shy.reads) == 1
+    assert len(heavy.reads) == 1  # that would take from what is measured
     values = found["counters"]["device_utilisation"]["values"]
     assert values.count(None) == len(values) - 2  # not read is null
     begins = dict(found["phases"])["measure"]
@@ -145,13 +149,7 @@ def test_a_source_is_read_as_seldom_as_it_asks_and_when_a_phase_begins() -> None
 
 
 def test_a_source_that_takes_much_cpu_time_is_read_less_often() -> None:
-    def value(number: int) -> float:
-        end = time.thread_time() + 0.02
-        while time.thread_time() < end:
-            pass
-        return 1.0
-
-    heavy, light = Scripted(value), Scripted(lambda number: 1.0, "process_rss")
+    heavy, light = Scripted(lambda number: works(0.02)), Scripted(lambda number: 1.0, "process_rss")
     monitor = HardwareMonitor(0, interval_s=0.01, sources=[heavy, light]).start()
     wait_for(lambda: len(light.reads) >= 20)
     monitor.stop()

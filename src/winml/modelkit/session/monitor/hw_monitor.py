@@ -34,6 +34,8 @@ INTERVAL_S = 0.1
 _RECENT = 64
 _BUSY_SHARE = 0.01
 """Share of one CPU's time that reading one source may take; one that costs more is read less often."""
+_HEAVY_S = 0.01
+"""A source whose last reading took this much CPU time is not read once more because a phase begins."""
 _STOP_S = 2.0
 """How long the end waits for a reading that hangs in a driver."""
 _NO_TARGET = "the target was not reached, so there is no device to watch"
@@ -278,7 +280,7 @@ class HardwareMonitor:
         read: dict[int, dict[str, float]] = {}
         for paced in self._paced:
             source = paced.source
-            if started < paced.due and not (read_all and source.at_marks):
+            if started < paced.due and not (read_all and paced.cost_s < _HEAVY_S):
                 continue
             begin = time.thread_time()
             try:

@@ -59,8 +59,7 @@ class Source(abc.ABC):
 
     Attributes:
         counters: everything such a source can give.
-        every_s: it is read at most once in so many seconds.
-        at_marks: it is read where a phase begins too, whatever ``every_s`` says.
+        every_s: it is read at most once in so many seconds, and where a phase begins.
         gives: counters it reads here, with where they come from.
         absent: counters it does not read, or could not at the last attempt, with the reason.
 
@@ -70,7 +69,6 @@ class Source(abc.ABC):
 
     counters: ClassVar[tuple[str, ...]]
     every_s: ClassVar[float] = 0.0
-    at_marks: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.gives: dict[str, str] = {}
