@@ -82,9 +82,9 @@ def perf(ctx: click.Context, /, **given: Any) -> None:
     Exit codes: 0 done; 1 the work failed; 2 usage; 3 the target is not available here; 4 it ran, and the evidence
     falls short of what was demanded; 5 a vendor library crashed or timed out; 130 interrupted.
     """
-    from winml.modelkit.perf.early import start_worker
+    from winml.modelkit.perf.early import take_worker
 
-    with start_worker() as worker:
+    with take_worker() as worker:
         _measure(ctx, given, worker)
 
 
