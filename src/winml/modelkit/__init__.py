@@ -5,11 +5,13 @@ The public names load on first use (PEP 562), so that importing the package cost
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from winml.modelkit._version import __version__
 
+# Not from typing, whose import costs more than the start of a worker.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from winml.modelkit.errors import DeviceNotFound, WinMLError
     from winml.modelkit.models.auto import WinMLAutoModel
     from winml.modelkit.session.ep_device import EP_DEVICE_SPECS, VALID_EPS, EPDeviceTarget

@@ -1,16 +1,10 @@
-"""Start the worker of ``perf`` before anything else is imported, so that it loads ONNX Runtime meanwhile."""
+"""The worker of ``perf``, started as early as can be."""
 
 from __future__ import annotations
 
+from winml.modelkit.perf.phases import PRELOAD
+from winml.modelkit.worker import launched
 from winml.modelkit.worker.runner import Worker
-
-PRELOAD = (
-    "onnxruntime",
-    "winml.modelkit.perf.job",
-    "winml.modelkit.perf.inputs",
-    "winml.modelkit.perf.loop",
-    "winml.modelkit.onnx.files",
-)
 
 
 def start_worker() -> Worker:
@@ -18,14 +12,7 @@ def start_worker() -> Worker:
     return Worker(preload=PRELOAD, name="perf")
 
 
-_kept: list[Worker] = []
-
-
-def keep(worker: Worker) -> None:
-    """Leave a worker that was started already for ``take_worker``; whoever started it closes it."""
-    _kept.append(worker)
-
-
 def take_worker() -> Worker:
     """The worker that was started before the command was known, or a new one."""
-    return _kept.pop() if _kept else start_worker()
+    started = launched.take()
+    return start_worker() if started is None else Worker(started=started)

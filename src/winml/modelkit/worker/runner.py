@@ -19,6 +19,7 @@ from typing import IO, Any, Self
 
 from winml.modelkit.errors import Interrupted, WinMLError, WorkerCrashed, WorkerTimedOut, error_from_dict
 from winml.modelkit.worker import spool
+from winml.modelkit.worker.start import start_process
 
 PHASE_TIMEOUT_S = 300.0
 """How long one phase of a job may stay silent beyond what it announced, where the caller set no limit of its own."""
@@ -66,19 +67,21 @@ class Worker:
     Args:
         preload: modules the child imports while it waits for the job.
         name: goes into the name of the log file.
+        started: a process of ``start_process`` and its log, to take over in place of starting one.
     """
 
-    def __init__(self, *, preload: Sequence[str] = (), name: str = "job") -> None:
-        self.log = spool.new_log(name)
-        with self.log.open("wb") as sink:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "winml.modelkit.worker.child", *preload],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=sink,
-                env=_child_environment(),
-                **_own_group(),
-            )
+    def __init__(
+        self,
+        *,
+        preload: Sequence[str] = (),
+        name: str = "job",
+        started: tuple[subprocess.Popen[bytes], str] | None = None,
+    ) -> None:
+        if started is None:
+            log = str(spool.new_log(name))
+            started = start_process(preload, log), log
+        self._process = started[0]
+        self.log = Path(started[1])
         self._events: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._pump, name="worker-events", daemon=True)
         self._reader.start()
@@ -251,19 +254,6 @@ def _parse(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) else None
-
-
-def _own_group() -> dict[str, Any]:
-    """A group of its own, so that Ctrl-C reaches only us and we can end the child with all that it started."""
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
-    return {"start_new_session": True}
-
-
-def _child_environment() -> dict[str, str]:
-    environment = dict(os.environ)
-    environment["PYTHONIOENCODING"] = "utf-8:backslashreplace"
-    return environment
 
 
 _WINDOWS_STATUS = {

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import time
 from pathlib import Path
 
-import platformdirs
+from winml.modelkit.worker import start
 
 _KEEP = 200
-_numbers = itertools.count(1)
 
 
 def log_folder() -> Path:
-    """The per-user folder of native logs, made on first use."""
-    folder = Path(platformdirs.user_log_dir("winml", appauthor=False))
+    """The per-user folder of native logs, made on first use; one in the temporary folder where it can't be written."""
+    folder = Path(start.log_folder())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK)
@@ -34,8 +31,7 @@ def new_log(name: str) -> Path:
     """A new, empty log file; the oldest logs beyond a fixed number are removed."""
     folder = log_folder()
     _prune(folder)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    path = folder / f"{stamp}-{os.getpid()}-{next(_numbers)}-{name}.log"
+    path = Path(start.log_path(str(folder), name))
     path.touch()
     return path
 
