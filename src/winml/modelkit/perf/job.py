@@ -182,7 +182,7 @@ def _target(ep: WinMLEP, picked: PickedDevice | None, settings: SessionSettings)
             "device_facts": device.facts if device else {},
             "plugin_version": ep.version,
         },
-        "listed": device.to_dict() if device else None,
+        "listed": device.to_dict() if device else {"device": serves},
         "ep_options": dict(settings.ep_options),
     }
 

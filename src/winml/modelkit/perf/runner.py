@@ -286,7 +286,9 @@ class _Run:
         def on_event(event: dict[str, Any]) -> None:
             self._event(event, worker.pid)
 
-        if self.request.monitor and self.watch is None:
+        if self.request.monitor:
+            if self.watch is not None:
+                self.watch.stop()
             self.watch = Watch()
             self.watch.start(worker.pid)
             if self.observer is not None:
@@ -428,6 +430,9 @@ class _Run:
         if folder is None:
             raise ValueError("op_tracing needs a trace_folder")
         prepare_folder(folder)
+        if self.observer is not None and self.watch is not None:
+            # The worker that was watched has ended; a live display would go on with its last values.
+            self.observer.watching(dict)
         self.document.trace, lost = run_trace(
             self.job_args,
             level=level,
