@@ -66,7 +66,7 @@ def test_no_machine_paths_and_no_registry_hosts(page: Path) -> None:
     for pattern in (
         r"(?<![\w.~])/(?:home|root|work|tmp|Users|mnt|opt|private)/",
         r"\b[A-Z]:\\",
-        r"pypi\.org|pythonhosted|nuget\.org|/simple\b|--(?:extra-)?index-url|\bartifactory\b|\bnexus\b",
+        r"pypi\.or[g]|python[h]osted|nuget\.or[g]|/simple\b|--(?:extra-)?index-url|\bartifactory\b|\bnexus\b",
         r"\b(?:localhost|\d{1,3}(?:\.\d{1,3}){3})\b:\d",
     ):
         found = re.search(pattern, text)
