@@ -37,22 +37,34 @@ class OpenVINOMonitor(OrtProfileMonitor):
 
     def records(self, profile: Profile, context: TraceContext) -> tuple[list[OpRecord], list[str]]:
         """Kernels by partition, and the nodes of other EPs."""
+        ours = [
+            event
+            for event in sorted((*profile.warm_kernels, *profile.kernels), key=lambda item: item.inference)
+            if str(event.args.get("ep", "")).startswith(self.ep_name)
+        ]
+        # Some events name the executor as their parent; the other events of that kernel know the partition.
+        known: dict[str, set[str]] = {}
+        for event in ours:
+            if (number := partition_of(event)) is not None:
+                known.setdefault(event.name, set()).add(number)
         by_key: dict[OpKey, list[Event]] = {}
-        for event in sorted((*profile.warm_kernels, *profile.kernels), key=lambda item: item.inference):
-            if str(event.args.get("ep", "")).startswith(self.ep_name):
-                key = OpKey(event.name.removeprefix("OV::"), self.ep_name, partition_of(event))
-                by_key.setdefault(key, []).append(event)
+        for event in ours:
+            candidates = known.get(event.name, set())
+            partition = partition_of(event) or (next(iter(candidates)) if len(candidates) == 1 else None)
+            by_key.setdefault(OpKey(event.name.removeprefix("OV::"), self.ep_name, partition), []).append(event)
         averaged = context.device == "cpu"
-        found = [record for key, events in by_key.items() if (record := self._record(key, events, averaged)).calls]
+        runs = (profile.warmup, profile.warmup + len(profile.walls_us))
+        found = [
+            record for key, events in by_key.items() if (record := self._record(key, events, averaged, runs)).calls
+        ]
         if not found:
             return [], []
         others = [event for event in profile.nodes if not self._is_ours(event)]
         notes = []
         if averaged:
-            runs = profile.warmup + len(profile.walls_us)
             notes.append(
                 "OpenVINO gives running averages of its CPU kernels in whole microseconds; times are worked back from "
-                f"them, so a median is given only for kernels that take much longer than {runs / 2:.0f} µs"
+                f"them, so a median is given only for kernels that take much longer than {runs[1] / 2:.0f} µs"
             )
         unmapped = [record.key.name for record in found if not record.sources and not record.io]
         if unmapped:
@@ -62,7 +74,8 @@ class OpenVINOMonitor(OrtProfileMonitor):
             )
         return [*found, *node_records(others, self.sources)], notes
 
-    def _record(self, key: OpKey, events: list[Event], averaged: bool) -> OpRecord:
+    def _record(self, key: OpKey, events: list[Event], averaged: bool, runs: tuple[int, int]) -> OpRecord:
+        warmup, total = runs
         kind = events[0].args.get("ov_node_type")
         record = OpRecord(
             key,
@@ -71,14 +84,19 @@ class OpenVINOMonitor(OrtProfileMonitor):
             sources=self.sources.find(key.name),
             io=kind in _MOVES,
         )
-        durations = [event.end - event.start for event in events]
         if averaged:
-            durations = work_back(durations)
-        kept = [(event.inference, us) for event, us in zip(events, durations, strict=True) if event.inference >= 0]
+            # A kernel whose average rounds to 0 has no event in that inference.
+            seen = {event.inference + warmup: event.end - event.start for event in events}
+            single = work_back([seen.get(index, 0.0) for index in range(total)])[warmup:]
+            if sum(single) < 0:
+                single = [0.0] * len(single)
+            kept = list(enumerate(single))
+        else:
+            kept = [(event.inference, event.end - event.start) for event in events if event.inference >= 0]
         for inference, us in kept:
             record.add(inference, us=us)
         # The rounding of an average over n executions is worth n/2 microseconds in a single one.
-        record.coarse = averaged and len(durations) / 2 * len(kept) > _FINE * sum(us for _, us in kept)
+        record.coarse = averaged and total / 2 * len(kept) > _FINE * sum(us for _, us in kept)
         return record
 
     def _is_ours(self, event: Event) -> bool:

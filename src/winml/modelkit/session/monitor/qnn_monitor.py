@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -23,6 +24,7 @@ from winml.modelkit.session.monitor.op_metrics import OpKey, OpRecord
 from winml.modelkit.session.monitor.qnn_csv import QnnBlock, QnnCsvError, QnnProfile, QnnRow, read_qnn_csv
 from winml.modelkit.session.monitor.source_names import SourceNames
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 CSV_NAME = "qnn_profile.csv"
 OP_TRACE_NAME = "qnn_op_trace.json"
 
@@ -224,7 +226,7 @@ def find_markers(log: Path | None) -> list[tuple[str, str]]:
         return []
     return [
         (cause, line.strip())
-        for line in text.splitlines()
+        for line in _COLOUR.sub("", text).splitlines()
         for cause, words in _MARKERS
         if any(word in line for word in words)
     ]
