@@ -179,7 +179,7 @@ def check_sums(rows: Sequence[Mapping[str, Any]], times: Sequence[InferenceTime]
         names = ", ".join(str(row["name"]) for row in partial[:5])
         more = f" and {len(partial) - 5} more" if len(partial) > 5 else ""
         notes.append(
-            f"not run in every one of the {iterations} inferences (a branch not taken, or no record of it): {names}{more}"
+            f"not run in every one of the {iterations} inferences (a branch not taken, or no record): {names}{more}"
         )
     over = [index for index, time in enumerate(times) if time.traced_us is not None and time.traced_us > time.wall_us]
     if over:
